@@ -38,6 +38,8 @@ class Bindings:
             self.run.calls.note_read(owner, name, value)
             if owner.parent is not None:
                 value = self.run.redefined.closed_over(value)
+            if value is not None and owner.has_ended:
+                value = v.forgotten(value)
         if value is None:  # not bound yet on this way: a function that runs later, or an error
             return self._unbound(name, owner)
         return value
@@ -82,6 +84,8 @@ class Bindings:
                 owner = owner.parent
         if owner.names is None:
             return
+        if owner is not frame:
+            value = v.forgotten(value)
         self.run.changing.note(owner.scope, name, value)
         if owner is not frame and not isinstance(frame.scope.node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
             value = v.join(owner.names.get(name, NOTHING), value)
@@ -98,6 +102,7 @@ class Bindings:
         owner = owner or self.run.frames.get(self.module_of(frame))
         if owner is None or owner.names is None:
             return
+        value = v.forgotten(value)
         joined = value if owner is frame else v.join(owner.names.get(name, NOTHING), value)
         if owner is not frame and owner.names.get(name) != joined:
             self.run.heap.change_elsewhere()

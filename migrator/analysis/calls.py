@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from migrator.analysis import in_place
+from migrator.analysis import in_place, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.frames import Cell, Frame, join_names
 from migrator.analysis.values import (
@@ -196,7 +196,8 @@ class Calls:
                 items = self.run.objects.sequence_items(value)
                 if items is None:
                     found.starred = (arg.value, value) if found.rest is NOTHING else None
-                    found.rest = v.join(found.rest, self.run.objects.elements(value, node, arg.value))
+                    each = v.forgotten(self.run.objects.elements(value, node, arg.value))
+                    found.rest = v.join(found.rest, each)
                 else:
                     found.unpacked.append((len(found.positional), len(items), arg.value, value))
                     found.positional.extend(items)
@@ -339,6 +340,7 @@ class Calls:
                 result = self._known_or_run(function, args, node, frame, receiver)
         else:
             result = self._known_or_run(function, args, node, frame, receiver)
+        result = same_batch.returned(result, function.node, node, self.run.tree)
         return self.run.redefined.called(function, result, args, node)
 
     def _known_or_run(
@@ -458,6 +460,7 @@ class Calls:
             self.run.statements.body(function.node.body, inner)
         finally:
             self.run.running.pop()
+            inner.has_ended = True
         if inner.names is not None:
             inner.returned = v.join(inner.returned, NONE)
         inner.names = join_names([*inner.ended, inner.names])
@@ -473,12 +476,11 @@ class Calls:
         positional = [*params.posonly_params, *params.params]
         for i, param in enumerate(positional):
             name = param.name.value
-            if i < len(args.positional):
-                names[name] = args.positional[i]
-            else:
-                names[name] = self._by_keyword(function, param, args)
+            given = args.positional[i] if i < len(args.positional) else self._by_keyword(function, param, args)
+            names[name] = same_batch.named(given, Site(param, inner.context))
         for param in params.kwonly_params:
-            names[param.name.value] = self._by_keyword(function, param, args)
+            given = self._by_keyword(function, param, args)
+            names[param.name.value] = same_batch.named(given, Site(param, inner.context))
         if isinstance(params.star_arg, cst.Param):
             names[params.star_arg.name.value] = self._starred(args, len(positional), inner)
         if params.star_kwarg is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import libcst as cst
 
-from migrator.analysis import one_each, own_operators, row_counts
+from migrator.analysis import one_each, ops, own_operators, row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -330,14 +330,21 @@ class Expressions:
     def _list(self, node: cst.List | cst.Tuple | cst.Set, frame: Frame) -> Value:
         values = [self.eval(element.value, frame) for element in node.elements]
         made = Container("set" if isinstance(node, cst.Set) else "list", self._site(node, values, frame))
-        position = 0
+        position, is_at_once = 0, self._is_given_to_an_op(node)
         for element, value in zip(node.elements, values):
             if isinstance(element, cst.StarredElement):
                 self.run.heap.store(made, None, self.run.objects.elements(value, node, element.value))
             else:
-                self.run.heap.store(made, position, value)
+                self.run.heap.store(made, position, value, is_at_once=is_at_once)
                 position += 1
         return v.of(made)
+
+    def _is_given_to_an_op(self, node: cst.CSTNode) -> bool:
+        """Whether nothing gets the list but an operation, which does not keep it: `tf.concat([a, b], axis=0)`."""
+        argument = self.run.tree.parent[node]
+        call = self.run.tree.parent[argument] if isinstance(argument, cst.Arg) else None
+        only = self.run.seen.get(call.func, NOTHING).only if isinstance(call, cst.Call) else None
+        return isinstance(only, External) and ops.lookup(only.path) is not None
 
     @staticmethod
     def _site(node: cst.CSTNode, values: Sequence[Value], frame: Frame) -> Site:

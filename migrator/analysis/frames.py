@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from migrator.analysis.values import NOTHING, Atom, Value, join
+from migrator.analysis.values import NOTHING, Atom, Value, forgotten, join
 from migrator.facts.program.tree import Scope
 
 Names = dict[str, Value]
+ELEMENT = "element"  # of a dataset
 
 
 @dataclass(eq=False)
@@ -40,6 +41,7 @@ class Frame:
     returned: Value = NOTHING
     ended: list[Names] = field(default_factory=list)
     yielded: Value = NOTHING
+    has_ended: bool = False
     loops: list[Loop] = field(default_factory=list)
     # The conditions that have decided that the code which runs now does.
     conditions: list[Value] = field(default_factory=list)
@@ -113,8 +115,10 @@ class Heap:
         self.reads.add(cell)
         return cell.value
 
-    def store(self, owner: Atom, key: object, value: Value) -> None:
-        value = self._chosen(value)
+    def store(self, owner: Atom, key: object, value: Value, *, is_at_once: bool = False) -> None:
+        """`is_at_once`: it is read where it is stored, and never again."""
+        # What is kept may be read in another turn; of a dataset, each element is told by itself when it is read.
+        value = self._chosen(value if is_at_once or key == ELEMENT else forgotten(value))
         self._filled(owner)
         cell = self._cells.get((owner, key))
         before = cell.value if cell is not None else NOTHING

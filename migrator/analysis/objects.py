@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import namespaces, redefined, shortened
+from migrator.analysis import namespaces, redefined, same_batch, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import decorated
@@ -184,7 +184,8 @@ class Objects:
             elif isinstance(atom, File):
                 frame = self.run.frames.get(atom.module)
                 if frame is not None and frame.names is not None:
-                    self.run.bindings.assign(name, v.join(frame.names.get(name, NOTHING), value), frame)
+                    joined = v.join(frame.names.get(name, NOTHING), v.forgotten(value))
+                    self.run.bindings.assign(name, joined, frame)
             elif isinstance(atom, Function):
                 self.run.heap.store(redefined.holder(atom), name, value)
             elif isinstance(atom, Method):
@@ -386,7 +387,8 @@ class Objects:
         shapes = self.run.placing.parts.unpacked(value.data, count) if value.data is not None else None
         if shapes is not None and not value.objects:
             return shapes
-        return [self.parts(value)] * count
+        part = self.parts(value)
+        return [v.forgotten(part) if value.objects else part] * count  # each may be of another batch
 
     def parts(self, value: Value) -> Value:
         """What a part of the value may be, whichever it is."""
@@ -433,12 +435,12 @@ class Objects:
                         result = self.elements(result, reader, node)
                     elif name == "__iter__":
                         continue
-                    return self.run.libraries.read(result, reader)
+                    return self.run.libraries.read(same_batch.read(result, reader), reader)
             if self.run.classes.is_named_tuple(atom.cls):
                 return self.run.libraries.read(
                     v.join_all(self.run.heap.load(atom, f) for f in self.run.classes.fields(atom.cls)), reader
                 )
-        return self.run.libraries.elements(atom, reader, node)
+        return same_batch.read(self.run.libraries.elements(atom, reader, node), reader)
 
     def enter(self, value: Value, node: cst.CSTNode) -> Value:
         """What `with value as name` binds."""

@@ -76,6 +76,7 @@ def _of_each(run: Run, iterated: Value, item: Value, *, is_alone: bool) -> Value
             integral=data.integral,
             mask=data.mask,
             counts=rows.counts,
+            batch=rows.batch,
             listed=True,
         )
     )

@@ -15,15 +15,12 @@ from migrator.analysis import values as v
 from migrator.analysis.frames import Names
 from migrator.analysis.ops.call import Op
 from migrator.analysis.ops.moving import Joins, Tile
-from migrator.analysis.placement import ROWS, Partial, Shape, Sharded, options
+from migrator.analysis.placement import ROWS, Shape, Sharded, options
 from migrator.analysis.values import Data, Site, Slice, Value
 from migrator.facts.program.tree import Tree
 from migrator.records import replace
 
 Counts = tuple[Site, ...]
-# What terms over the rows of several batches are added up to.
-_ADDED_UP = (Partial("sum"), ROWS)
-_EARLIER = (-1,)  # of a batch that was read in a turn before
 
 
 def named(value: Value, site: Site) -> Value:
@@ -41,7 +38,7 @@ def blocks(data: Data) -> int:
 
 def batched(element: Value, site: Site) -> Value:
     """The elements of a dataset that makes batches here."""
-    return v.mapped(element, lambda d: replace(d, counts=(site,)))
+    return v.mapped(element, lambda d: replace(d, counts=(site,), batch=frozenset((site,))))
 
 
 def read(data: Data, reader: cst.CSTNode) -> Data:
@@ -49,43 +46,20 @@ def read(data: Data, reader: cst.CSTNode) -> Data:
     return replace(data, counts=tuple(Site(reader, (id(s.node), *s.context)) for s in data.counts))
 
 
-def of_turn(value: Value, turn: int) -> Value:
-    """The same of what is read in another turn of the same iterator."""
-    return v.mapped(value, lambda d: replace(d, counts=tuple(Site(s.node, (*s.context, turn)) for s in d.counts)))
-
-
-def forgotten(value: Value) -> Value:
-    """The value where it may be kept longer than the batch."""
-    return v.mapped(value, lambda d: replace(d, counts=()) if d.counts else d)
-
-
 def in_next_turn(names: Names, loop: cst.CSTNode, tree: Tree) -> Names:
     """The names where the loop begins a turn: what it has read of a batch in the turn before may have other rows."""
 
     def older(data: Data) -> Data:
-        read = [site for site in data.counts if tree.contains(loop, site.node)]
-        if not read:
-            return data
-        if data.placement not in _ADDED_UP:
-            return replace(data, counts=())
-        # Sums go on over the batches of the next turn, and are of several then.
-        before = (replace(site, context=_EARLIER) if site in read else site for site in data.counts)
-        return replace(data, counts=tuple(dict.fromkeys(before)))
+        is_kept = not any(tree.contains(loop, site.node) for site in data.counts)
+        return data if is_kept else replace(data, counts=())
 
     return {name: v.mapped(value, older) for name, value in names.items()}
 
 
 def are_unlike(data: Data) -> bool:
-    """Whether it is made of several batches that are not seen to have equally many rows: each worker has its part of
+    """Whether it is made of several batches that are not proven to be dealt out alike: each worker has its part of
     each, and a mean weighs a worker's parts by other numbers than those of all rows where some do not divide."""
-    return blocks(data) > 1 and (len(data.counts) != blocks(data) or len(set(data.counts)) > 1)
-
-
-def are_of_several(given: Sequence[Data]) -> bool:
-    """Whether sums over the rows, and numbers of rows, meet there that are seen to be of several batches: each of them
-    may be dealt out into another number of parts. Names alone tell nothing: one batch may have several."""
-    sites = {site for d in given if d.placement in _ADDED_UP for site in d.counts}
-    return len([site for site in sites if not isinstance(site.node, cst.BaseAssignTargetExpression)]) > 1
+    return blocks(data) > 1 and not data.batch
 
 
 def common(given: Sequence[Data]) -> Counts:
@@ -120,8 +94,6 @@ def kept(op: Op | None, given: Sequence[Data], items: Sequence[Value] | None, re
     if data is None or op is None or result.objects:
         return result
     place, counts = data.placement, common(given)
-    if place in _ADDED_UP and (place != ROWS or data.several):
-        return _added_up(given, result)
     if isinstance(op.kind, Joins) and not op.kind.new_axis and items is not None and isinstance(place, Sharded):
         parts = [item.data.counts if item.data is not None else () for item in items]
         counts = tuple(site for part in parts for site in part) if all(parts) and place.blocks > 1 else counts
@@ -130,14 +102,6 @@ def kept(op: Op | None, given: Sequence[Data], items: Sequence[Value] | None, re
     is_exact = place == ROWS and not data.several
     blocks = 1 if is_exact else place.blocks if isinstance(place, (Sharded, Shape)) and place.rows == "one" else 0
     return Value(replace(data, counts=counts)) if counts and blocks == len(counts) else result
-
-
-def _added_up(given: Sequence[Data], result: Value) -> Value:
-    """The sum, or the sum of numbers of rows, with all batches over whose rows it goes, where each is seen."""
-    apart = [d.counts for d in given if not d.is_replicated]
-    if result.data is None or not all(apart):
-        return result
-    return Value(replace(result.data, counts=tuple(dict.fromkeys(site for counts in apart for site in counts))))
 
 
 def picked(data: Data, index: Value) -> Data | None:
@@ -149,4 +113,9 @@ def picked(data: Data, index: Value) -> Data | None:
         return None
     counts = data.counts[:1] if bounds.lower is None else data.counts[1:] if bounds.upper is None else ()
     needs = data.needs | (index.data.needs if index.data is not None else frozenset())
-    return replace(data, placement=replace(cut, blocks=len(counts)), counts=counts, needs=needs) if counts else None
+    if not counts:
+        return None
+    of_block = index.data.batch if index.data is not None and bounds.lower is None else frozenset[Site]()
+    return replace(
+        data, placement=replace(cut, blocks=len(counts)), counts=counts, needs=needs, batch=of_block or data.batch
+    )

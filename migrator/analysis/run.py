@@ -30,7 +30,7 @@ from migrator.analysis.libraries.keras.convention import is_built_layer, sample_
 from migrator.analysis.objects import Objects
 from migrator.analysis.packages import Packages
 from migrator.analysis.packages.sources import Sources
-from migrator.analysis.placement import Local, Partial, Sharded, Unknown, options
+from migrator.analysis.placement import Local, Partial, Shape, Sharded, Unknown, options
 from migrator.analysis.placing import Placing, giving_back
 from migrator.analysis.plan import Plain, Plan
 from migrator.analysis.recorded import Recorded
@@ -483,6 +483,8 @@ class Run(Recorded):
             return self.note_built(args, unseen_layer(self, function, node, "", args))
         if is_built_layer(self, function):
             return sample_by_sample(self, args)
+        if function.data is not None and isinstance(function.data.placement, Shape):
+            return v.unseen("what is called is the shape of a worker's part of the batch")  # `size = x.get_shape`
         result = self.placing.unknown(args, node)
         self.libraries.may_set(args, result)
         is_picked = function.data is not None and function.data.is_replicated

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from migrator.analysis import same_batch
 from migrator.analysis import values as v
 from migrator.analysis.classes import CUT
 from migrator.analysis.libraries.python.holders import is_namespace
@@ -46,7 +47,7 @@ class Shares:
             value = self.run.libraries.datasets.read_in_parts(value)
         if node in self.run.sizes:
             self.run.note_batch_size(value)
-            return Value(Data(ROWS, rank=0, integral=True))
+            return Value(Data(ROWS, rank=0, integral=True, batch=same_batch.OF_ALL))
         if node in self.run.rows:
             value = self._rows(node, value)
         if node in self.run.plan.expressions:
@@ -57,7 +58,7 @@ class Shares:
         """A worker's part of what a loop has made; a number beside it, the label of a bag of samples, has no rows."""
         is_number = _is_number(value)
         (self.run.numbers if is_number else self.run.batches).add(node)
-        return value if is_number else self.share(value, node)
+        return value if is_number else same_batch.named(self.share(value, node), Site(node, ()))
 
     @cached_property
     def nodes(self) -> set[int]:

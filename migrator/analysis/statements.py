@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
 
-from migrator.analysis import arrays, in_place, matching, row_counts, shortened
+from migrator.analysis import arrays, in_place, matching, row_counts, same_batch, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Loop, Names, join_names
@@ -217,7 +217,8 @@ class Statements:
         loop = Loop()
         ends: list[Names | None] = []
         for _ in range(_MOST_TURNS):
-            frame.names = row_counts.in_next_turn(state or {}, node, self.run.tree)
+            names = row_counts.in_next_turn(state or {}, node, self.run.tree)
+            frame.names = same_batch.in_next_turn(names, node, self.run.tree)
             if not enter():
                 ends = [frame.names]
                 break
@@ -360,7 +361,8 @@ class Statements:
             if target in self.run.combined:
                 self.run.record(target, value)
                 value = self.run.shares.once_combined(value, target)
-            self.run.bindings.assign(target.value, row_counts.named(value, Site(target, frame.context)), frame)
+            site = Site(target, frame.context)
+            self.run.bindings.assign(target.value, same_batch.named(row_counts.named(value, site), site), frame)
         elif isinstance(target, (cst.Tuple, cst.List)):
             self._unpack(target.elements, value, target, frame)
         elif isinstance(target, cst.Attribute):
@@ -368,7 +370,7 @@ class Statements:
             masked = masks.set_by(target, value, owner)
             if masked is not None:
                 self.bind(target.value, masked, frame)
-            self.run.objects.store_attribute(owner, target.attr.value, row_counts.forgotten(value), target)
+            self.run.objects.store_attribute(owner, target.attr.value, value, target)
         elif isinstance(target, cst.Subscript):
             owner = self.eval(target.value, frame)
             index = self.run.expressions.index(target.slice, frame)

@@ -97,6 +97,7 @@ class Slice:
 
 
 _NO_REPAIRS: frozenset[Repair] = frozenset()
+_NO_BATCH: frozenset[Any] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ class Data:
     tuple of Python's, of which `+` puts several one behind the other. `mixed`: on one way rows of a worker, on another
     what all workers have, which a sum over the workers counts several times. `sized`: of the sizes of all rows, or of
     their number, where those of a worker's part would stand: what is made by them are all rows, too. `tells`: of the
-    shape of a batch, the last of the sizes of its rows, as far as they are known.
+    shape of a batch, the last of the sizes of its rows, as far as they are known. `batch`: the names of the one batch
+    that it is made of, none where that is not proven, see same_batch.py.
     """
 
     placement: Placement = REPLICATED
@@ -159,6 +161,7 @@ class Data:
     built: bool = False
     choices: tuple[int, ...] = ()
     tells: tuple[int | None, ...] = ()
+    batch: frozenset[Any] = _NO_BATCH
 
     # Met over and over, and made of tuples of all fields by dataclasses.
 
@@ -449,7 +452,7 @@ def join_data(a: Data, b: Data) -> Data:
         foreign=a.foreign and b.foreign,
         ragged=a.ragged or b.ragged,
         pairs=a.pairs or b.pairs,
-        counts=_join_counts(a, b),
+        counts=a.counts if a.counts == b.counts else (),
         shape=a.shape if a.shape == b.shape else None,
         multiple_of=a.multiple_of | b.multiple_of,
         sizeless=a.sizeless or b.sizeless,
@@ -461,6 +464,7 @@ def join_data(a: Data, b: Data) -> Data:
         built=a.built and b.built,
         choices=a.choices if a.choices == b.choices else (),
         tells=a.tells if a.tells == b.tells else (),
+        batch=b.batch if a.is_replicated else a.batch if b.is_replicated else a.batch & b.batch,
     )
 
 
@@ -491,18 +495,6 @@ def _join_constants(a: Any, b: Any) -> Any:
         return NOT_CONSTANT
     lower, upper = _join_constants(a.lower, b.lower), _join_constants(a.upper, b.upper)
     return Slice(lower, upper, _join_constants(a.step, b.step), a.cut_at if a.cut_at == b.cut_at else ())
-
-
-def _join_counts(a: Data, b: Data) -> tuple[Any, ...]:
-    """The batches that both are of; of what is added up, those that it may be of, as a sum is that begins with zero."""
-    if a.counts == b.counts:
-        return a.counts
-    for one, other in ((a, b), (b, a)):
-        is_sum = other.placement == Partial("sum") or (isinstance(other.placement, Scaled) and other.several)
-        if one.is_zero and is_sum:
-            return other.counts
-    is_both = a.placement == b.placement == Partial("sum")
-    return tuple(dict.fromkeys((*a.counts, *b.counts))) if is_both and a.counts and b.counts else ()
 
 
 def _join_placements(a: Data, b: Data) -> Placement:
@@ -576,6 +568,11 @@ def mapped(value: Value, change: Any, depth: int = 0) -> Value:
         for o in value.objects
     )
     return Value(changed, objects)
+
+
+def forgotten(value: Value) -> Value:
+    """The value where it may be kept longer than the batch: of which batch it is, is not known by then."""
+    return mapped(value, lambda d: replace(d, counts=(), batch=_NO_BATCH) if d.counts or d.batch else d)
 
 
 def with_needs(value: Value, needs: frozenset[Repair]) -> Value:

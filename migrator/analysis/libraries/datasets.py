@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
 
-from migrator.analysis import row_counts
+from migrator.analysis import row_counts, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
-from migrator.analysis.frames import Frame
+from migrator.analysis.frames import ELEMENT, Frame
 from migrator.analysis.libraries.claims import SHAPE, TENSOR_SPEC
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED
@@ -25,7 +25,6 @@ PREFIX = "tensorflow.data."
 _DATASET = f"{PREFIX}Dataset"
 _CUT = f"{PREFIX}Dataset.cut"  # each worker has its part already
 
-_ELEMENT = "element"
 # Methods whose elements are those of the dataset, as far as it is told here.
 _KEEPING = frozenset({
     "shuffle", "repeat", "cache", "prefetch", "take", "skip", "with_options", "shard", "filter", "take_while",
@@ -88,7 +87,7 @@ class Datasets:
         elif name == "range":
             element = Value(Data(rank=0))
         elif name == "zip" and given is not None:
-            element = self._zipped(args)
+            element = self._zipped(args, node)
         elif name == "load":
             element = self._signed(Value(Data(nested=True)), args.get("element_spec", 1))
         elif name == "from_generator" and given is not None:
@@ -181,22 +180,22 @@ class Datasets:
             return inner + 1 if inner is not None else None
         return value.data.rank if value.data is not None and not value.objects else None
 
-    def _zipped(self, args: Arguments) -> Value:
+    def _zipped(self, args: Arguments, node: cst.CSTNode) -> Value:
         given = list(args.positional) or list(args.keywords.values())
         if len(given) == 1:
             given = self.run.objects.sequence_items(given[0]) or given
-        return v.of(Tuple(tuple(self.element(x) for x in given)))
+        return v.of(Tuple(tuple(same_batch.read(self.element(x), node, i) for i, x in enumerate(given))))
 
     def _dataset(self, element: Value, node: cst.CSTNode, frame: Frame, path: str = _DATASET) -> Value:
         made = Made(path, Site(node, frame.context))
-        self.run.heap.store(made, _ELEMENT, element)
+        self.run.heap.store(made, ELEMENT, element)
         return v.of(made)
 
     def element(self, value: Value) -> Value:
         found = NOTHING
         for atom in value:
             if isinstance(atom, Made) and atom.path.startswith(PREFIX):
-                found = v.join(found, self.run.heap.load(atom, _ELEMENT))
+                found = v.join(found, self.run.heap.load(atom, ELEMENT))
         return found if found is not NOTHING else Value(Data(nested=True))
 
     def cut(self, value: Value, reader: cst.CSTNode | None = None) -> Value:
@@ -205,13 +204,13 @@ class Datasets:
         for atom in value:
             if isinstance(atom, Made) and atom.path.startswith(PREFIX):
                 made = Made(_CUT, atom.site)
-                for kept in (_ELEMENT, _NUMBERED):
+                for kept in (ELEMENT, _NUMBERED):
                     self.run.heap.store(made, kept, self.run.heap.load(atom, kept))
                 found.add(made)
         if not found:
             made = Made(_CUT, _ANY if reader is None else Site(reader, ()))
             element = self.run.objects.elements(value, reader, reader) if reader is not None else NOTHING
-            self.run.heap.store(made, _ELEMENT, Value(Data(nested=True)) if element is NOTHING else element)
+            self.run.heap.store(made, ELEMENT, Value(Data(nested=True)) if element is NOTHING else element)
             found.add(made)
         return Value(None, frozenset(found))
 
@@ -221,7 +220,7 @@ class Datasets:
         return Value(value.data, (value.objects - made) | self.cut(Value(None, made)).objects) if made else value
 
     def method(self, atom: Made, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-        element = self.run.heap.load(atom, _ELEMENT)
+        element = self.run.heap.load(atom, ELEMENT)
         if self.run.heap.load(atom, _NUMBERED) is not NOTHING:
             element = v.of(Tuple((_INDEX, element)))
         path = atom.path
@@ -302,7 +301,7 @@ class Datasets:
             items = self.run.objects.sequence_items(self._prepared(function, [state, element], node, frame))
             return self._as_element(items[1]) if items is not None and len(items) == 2 else Value(Data(nested=True))
         window = Made(path, Site(node, (id(node), *frame.context)))
-        self.run.heap.store(window, _ELEMENT, element)
+        self.run.heap.store(window, ELEMENT, element)
         return self.element(self._prepared(function, [NUMBER, v.of(window)], node, frame))
 
     def _prepared(self, function: Value, given: list[Value], node: cst.CSTNode, frame: Frame) -> Value:
@@ -337,7 +336,7 @@ class Datasets:
         return result if result is not NOTHING else Value(Data(nested=True))
 
     def elements(self, atom: Made, reader: cst.CSTNode) -> Value:
-        element = v.mapped(self.run.heap.load(atom, _ELEMENT), lambda d: row_counts.read(_batched(d), reader))
+        element = v.mapped(self.run.heap.load(atom, ELEMENT), lambda d: row_counts.read(_batched(d), reader))
         given = self.run.shares.share(element) if atom.path == _CUT else self.run.shares.whole(element)
         is_numbered = self.run.heap.load(atom, _NUMBERED) is not NOTHING
         return v.of(Tuple((_INDEX, given))) if is_numbered else given

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from migrator.analysis import same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -66,7 +67,7 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
     if role is Role.SIZE:
         return v.constant(SIZE)
     if role is Role.LOCAL_BATCH:
-        return Value(Data(ROWS, rank=0, integral=True))
+        return Value(Data(ROWS, rank=0, integral=True, batch=same_batch.OF_ALL))
     if role in (Role.OPTIMIZER, Role.TAPE, Role.BROADCAST, Role.CALLBACKS, Role.NORMALISE):
         return first
     return NUMBER

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from migrator.analysis import same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
@@ -175,7 +176,10 @@ def _mapped(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
         if not d.is_replicated:
             return Data(Unknown(_OTHERS), needs=needs | d.needs)
         whole = leaf.whole or d.whole
-        return replace(d, placement=placement, whole=whole, constant=NOT_CONSTANT, rank=None, needs=needs | d.needs)
+        needed = needs | d.needs
+        return replace(
+            d, placement=placement, whole=whole, constant=NOT_CONSTANT, rank=None, needs=needed, batch=leaf.batch
+        )
 
     return run.note_work(node, v.mapped(result, stacked))
 
@@ -491,7 +495,7 @@ def _jacobian(run: Run, args: Arguments) -> Value:
     if not by_sample or not all(d.is_replicated and not d.whole for d in asked) or sources is None:
         return v.unseen("what becomes of a Jacobian on parts of the batch is not known")
     items = run.objects.sequence_items(sources)
-    rows = Data(Sharded(0), least=1)
+    rows = Data(Sharded(0), least=1, batch=same_batch.of_one(leaves))
     if items is not None:
         return v.of(Tuple(tuple(Value(rows) for _ in items)))
     is_one = any(isinstance(a, Made) and a.path == VARIABLE for a in sources)
@@ -514,7 +518,9 @@ def _gradients(run: Run, loss: Value, sources: Value, node: cst.CSTNode) -> Valu
         if isinstance(data.placement, Sharded):
             kept = placement in (Partial("sum"),) or all(isinstance(d.placement, Sharded) for d in leaves)
             if kept:
-                return Data(data.placement, rank=data.rank, nested=data.nested, needs=needs | data.needs)
+                return replace(
+                    Data(data.placement, rank=data.rank, nested=data.nested), needs=needs | data.needs, batch=data.batch
+                )
             if placement == Partial("mean") and not needs and all(d.placement == placement for d in leaves):
                 # Each sample's part of a mean is divided by the number of rows.
                 run.of_means.add(node)
@@ -529,7 +535,8 @@ def _gradients(run: Run, loss: Value, sources: Value, node: cst.CSTNode) -> Valu
         has_no_rows = all(d.is_replicated and not d.needs for d in leaves)
         are_agreed = has_no_rows or (are_reduced and not isinstance(placement, Unknown))
         done = watched if are_agreed and not has_no_rows else frozenset()
-        return Data(REPLICATED if are_agreed else placement, nested=data.nested, needs=needs | done)
+        batch = frozenset() if are_agreed else same_batch.of_one(leaves)
+        return Data(REPLICATED if are_agreed else placement, nested=data.nested, needs=needs | done, batch=batch)
 
     def of(sources: Value) -> Value:
         items = run.objects.sequence_items(sources)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import one_each, ops, row_counts
+from migrator.analysis import one_each, ops, row_counts, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries.tensorflow import VARIABLE
@@ -113,11 +113,12 @@ class Placing:
             return repaired(self.run, op, result)
         if result.on_trust and not op.symbolic:
             self.run.trust(op.node, self.run.trusted_rows, result.on_trust)
+        if not op.symbolic and same_batch.are_of_several(op.leaves, result):
+            return gathered(self.run, op, UNLIKE, ordered=False)
         reduction = _reduction(result, op.leaves)
         if reduction:
             self.run.reductions.add(reduction)
-            unlike = any(map(row_counts.are_unlike, op.leaves)) or row_counts.are_of_several(op.leaves)
-            if reduction == "mean" and unlike:
+            if reduction == "mean" and any(map(row_counts.are_unlike, op.leaves)):
                 return gathered(self.run, op, UNLIKE, ordered=False)
             if reduction in self.run.plan.reductions and not op.symbolic and not self.repairing.blocked:
                 why = f"a {reduction} {BESIDE_WHOLE}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from migrator.analysis import ops, row_counts
+from migrator.analysis import ops, row_counts, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.dictionaries import is_asked_for_a_key
@@ -79,7 +79,7 @@ class Parts:
             cut = data.placement
             least = max(data.axes, 1)
             place = Shape(cut.axis, cut.rows, cut.blocks, least)
-            return Value(Data(place, rank=1, needs=data.needs, rows=data.rank, counts=data.counts))
+            return Value(Data(place, rank=1, needs=data.needs, rows=data.rank, counts=data.counts, batch=data.batch))
         if data.is_replicated or isinstance(data.placement, Partial):
             return Value(Data(rank=1, needs=data.needs))
         return Value(Data(Unknown("the shape of this is not seen"), needs=data.needs))
@@ -91,7 +91,7 @@ class Parts:
         is_number = isinstance(key, int) and not isinstance(key, bool)
         is_part = data.nested and (is_number or is_asked_for_a_key(self.run.tree, node))
         if is_part or isinstance(key, str):
-            return Value(replace(data, constant=NOT_CONSTANT, rank=None, counts=()))
+            return _part_of(data)
         if data.sizeless and key in (0, NOT_CONSTANT):
             return self.sizeless(data)
         entries = index.only.items if isinstance(index.only, Tuple) else (index,)
@@ -135,9 +135,10 @@ class Parts:
         cut_at = numbers.pop() if len(numbers) == 1 else ()
         apart = next((d for b in bounds for d in v.contents(b) if not d.is_replicated), None)
         needs = frozenset(r for b in bounds for d in v.contents(b) for r in d.needs)
-        return Value(
-            Data(apart.placement if apart is not None else REPLICATED, v.Slice(lower, upper, step, cut_at), needs=needs)
-        )
+        bound = v.Slice(lower, upper, step, cut_at)
+        if apart is None:
+            return Value(Data(REPLICATED, bound, needs=needs))
+        return Value(Data(apart.placement, bound, needs=needs, batch=apart.batch))
 
     @staticmethod
     def is_slice(index: Value) -> bool:
@@ -157,7 +158,9 @@ class Parts:
             axis = data.placement.axis
             counts = data.counts if len(data.counts) == 1 else ()
             several = row_counts.blocks(data) > 1
-            rows = Value(Data(ROWS, rank=0, needs=data.needs, integral=True, several=several, counts=counts))
+            rows = Value(
+                Data(ROWS, rank=0, needs=data.needs, integral=True, several=several, counts=counts, batch=data.batch)
+            )
             sizes = [shapes.size_at(data, i - count) for i in range(count)]
             return [
                 rows if i == axis else Value(Data(constant=sizes[i], rank=0, needs=data.needs)) for i in range(count)
@@ -171,7 +174,7 @@ class Parts:
     def part(data: Data) -> Value:
         """A part of a structure of data."""
         if data.nested:
-            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=False, counts=()))
+            return v.mapped(_part_of(data), lambda d: replace(d, nested=False))
         if data.is_replicated:
             return Value(replace(data, constant=NOT_CONSTANT, rank=None, least=max(data.axes - 1, 0)))
         if isinstance(data.placement, (Unknown, Local)):
@@ -188,6 +191,10 @@ class Parts:
         if isinstance(data.placement, Sharded) and data.placement.axis > 0 and not data.nested:
             return self.run.placing.op("operator.getitem", Arguments([Value(data), v.constant(0)]), reader)
         return self.part(data)
+
+
+def _part_of(data: Data) -> Value:
+    return Value(same_batch.of_parts(replace(data, constant=NOT_CONSTANT, rank=None, counts=())))
 
 
 def _without_rows(data: Data) -> Data:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import row_counts
+from migrator.analysis import row_counts, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.ops.contracting import MatrixProduct
 from migrator.analysis.ops.elementwise import Cast, Elementwise
@@ -41,7 +41,7 @@ def kept(run: Run, op: Operation, result: Value) -> Value:
         result = Value(replace(result.data, listed=True), result.objects)
     result = _mixed(op, _written(run, op, result))
     items = run.objects.sequence_items(op.args.positional[0]) if op.args.positional else None
-    return row_counts.kept(op.row, op.leaves, items, result)
+    return same_batch.kept(op.row, op.leaves, row_counts.kept(op.row, op.leaves, items, result))
 
 
 def _written(run: Run, op: Operation, result: Value) -> Value:

@@ -37,6 +37,7 @@ _STARTS = (
     "tensorflow.initializers.", "numpy.random.", "numpy.zeros", "numpy.ones", "numpy.full", "numpy.array",
     "numpy.float32",
 )  # fmt: skip
+_OF_SAMPLES = f"{api.RUNTIME}.sample_gradients"
 _GENERATORS = ("numpy.random.RandomState", "numpy.random.default_rng", "tensorflow.random.Generator", "random.Random")
 
 
@@ -49,6 +50,8 @@ class Carried:
 
     def are_weights(self, call: cst.Call) -> bool:
         """Whether what the call takes the gradients of is replaced by them, from data, and is no model's input."""
+        if self._are_said_to_be_of_samples(call):
+            return False
         loss, state = differentiated(call), self._state(call)
         if loss is None or not state:
             return False
@@ -59,6 +62,12 @@ class Carried:
         ):
             return False
         return not any(self._is_input(args, state, call, read) for args in self._fed_to_models(state))
+
+    def _are_said_to_be_of_samples(self, call: cst.Call) -> bool:
+        """Whether the runtime is told that they are, as the tool writes it where the loss is of all rows."""
+        argument = self.tree.parent[call]
+        told = self.tree.parent[argument] if isinstance(argument, cst.Arg) else None
+        return isinstance(told, cst.Call) and External(_OF_SAMPLES) in self.resolver.values(told.func)
 
     def _given_by(self, loss: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What the functions return that `value_and_gradient` is given in place of a loss."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import row_counts
+from migrator.analysis import row_counts, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.placement import LOCAL, REPLICATED, Sharded, Unknown
@@ -63,9 +63,15 @@ def as_the_input(leaves: list[Data]) -> Data:
     if rows and any(d.whole for d in leaves):
         return Data(v.PARTLY_WHOLE, symbolic=symbolic, needs=needs)
     if rows:
-        counts = row_counts.common(rows)
         return Data(
-            rows[0].placement, nested=True, least=2, symbolic=symbolic, masked=masked, needs=needs, counts=counts
+            rows[0].placement,
+            nested=True,
+            least=2,
+            symbolic=symbolic,
+            masked=masked,
+            needs=needs,
+            counts=row_counts.common(rows),
+            batch=same_batch.of_one(rows),
         )
     whole = any(d.whole for d in leaves)
     return Data(REPLICATED, nested=True, least=2, whole=whole, symbolic=symbolic, masked=masked, needs=needs)

@@ -66,6 +66,7 @@ def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode) -> 
             masked=masked,
             needs=needs,
             counts=counts,
+            batch=given.batch,
         )
 
     if outputs.data is None:

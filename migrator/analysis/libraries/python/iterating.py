@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import one_each, row_counts
+from migrator.analysis import one_each, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
@@ -54,7 +54,7 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
     if kind == "zip":
         elements = [run.objects.elements(x, reader, node) for x in given]
         # Of one iterator that stands there twice, each gets another batch.
-        elements = [row_counts.of_turn(e, i) if given[i] in given[:i] else e for i, e in enumerate(elements)]
+        elements = [same_batch.read(element, node, i) for i, element in enumerate(elements)]
         if rest is not NOTHING:
             return v.join_all([run.objects.elements(rest, reader, node), *elements])
         return NOTHING if NOTHING in elements else v.of(Tuple(tuple(elements)))
@@ -138,7 +138,9 @@ def _length(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
             count = Partial("sum") if cut.rows == "ragged" else ROWS
             several = cut.rows == "even" or cut.blocks > 1
             counts = () if several else data.counts
-            return Value(Data(count, rank=0, needs=data.needs, integral=True, several=several, counts=counts))
+            return Value(
+                Data(count, rank=0, needs=data.needs, integral=True, several=several, counts=counts, batch=data.batch)
+            )
         counts_all = data.whole and not (data.across or data.pairs or data.several)
         return Value(Data(data.placement, rank=0, needs=data.needs, sized=ROWS if counts_all else None))
     return Value(Data(rank=0))

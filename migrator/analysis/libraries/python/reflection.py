@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 def _curried(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     if not args.positional:
         return NUMBER
-    return v.of(Curried(args.positional[0], tuple(args.positional[1:]), tuple(args.keywords.items())))
+    kept = args.mapped(v.forgotten)
+    return v.of(Curried(kept.positional[0], tuple(kept.positional[1:]), tuple(kept.keywords.items())))
 
 
 def _class_of(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
