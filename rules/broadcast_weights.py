@@ -37,7 +37,7 @@ from migrator.facts.files.known import CHECKPOINTS
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import HeldByParameter, Holder, Nameless, Unheld
-from migrator.facts.objects.values import Class, Object, Result, calls, is_call_of
+from migrator.facts.objects.values import Class, Function, Object, Result, calls, is_call_of
 from migrator.facts.program.tree import Statement, nodes_in
 from migrator.facts.script import Facts
 from migrator.insertion.elsewhere import Written, callers_of, is_known_outside, written_at
@@ -57,6 +57,7 @@ from migrator.insertion.kept import is_kept_by
 from migrator.insertion.ladders import behind_ladders, is_given_behind
 from migrator.rule import Findings, rule
 
+_LEAVING_WEIGHTS = frozenset({"build", "compile", "load_weights", "set_weights", "summary"})
 _ADVICE = "give the model a name where it is built in this file, or call lockstep.broadcast by hand"
 
 
@@ -223,22 +224,40 @@ def _leaves_value(facts: Facts, read: cst.Name) -> bool:
 
 
 def _leaves_weights(facts: Facts, read: cst.Name) -> bool:
-    """Whether the model goes into a checkpoint, an optimizer is built for it, an attribute of it is set, or it does
-    something by itself of which nobody has the result."""
+    """Whether the model goes into a checkpoint, an optimizer is built for it, an attribute of it is set, or a method of
+    Keras's only makes it ready."""
     node: cst.CSTNode = read
     while isinstance(owner := facts.tree.parent[node], cst.Attribute):
         node = owner
     if isinstance(owner, cst.AssignTarget) or (isinstance(node, cst.Attribute) and node.attr.value in api.DESCRIPTIONS):
         return True
     if isinstance(owner, cst.Call):
-        return isinstance(facts.tree.parent[owner], cst.Expr)
+        is_plain = isinstance(node, cst.Attribute) and node.attr.value in _LEAVING_WEIGHTS
+        return is_plain and not _is_own(facts, owner.func) and isinstance(facts.tree.parent[owner], cst.Expr)
     call = facts.tree.parent[owner] if isinstance(owner, cst.Arg) else None
     if not isinstance(call, cst.Call):
         return False
     func = call.func
     if isinstance(func, cst.Attribute) and func.attr.value == "build" and isinstance(facts.tree.parent[call], cst.Expr):
         return any(map(facts.kinds.is_optimizer, facts.resolver.values(func.value)))
-    return not CHECKPOINTS.isdisjoint(facts.resolver.public(func))
+    return not CHECKPOINTS.isdisjoint(facts.resolver.public(func)) and not _is_reached_through(facts, owner)
+
+
+def _is_own(facts: Facts, method: cst.BaseExpression) -> bool:
+    """Whether a class of the script's has the method that is called."""
+    if not isinstance(method, cst.Attribute):
+        return True
+    owners = facts.resolver.values(method.value)
+    own = [facts.resolver.method(v.of, method.attr.value) for v in owners if isinstance(v, Object)]
+    return any(own) or any(isinstance(v, Function) for v in facts.resolver.values(method))
+
+
+def _is_reached_through(facts: Facts, held: cst.CSTNode) -> bool:
+    """Whether the script reads what a checkpoint holds as an attribute of it: `ckpt.net.get_weights()`."""
+    name = held.keyword.value if isinstance(held, cst.Arg) and held.keyword is not None else "root"
+    reads = [facts.tree.parent[node] for node in facts.tree.names.get(name, ())]
+    owners = [r.value for r in reads if isinstance(r, cst.Attribute) and r.attr.value == name]
+    return any(is_call_of(v, *CHECKPOINTS) for owner in owners for v in facts.resolver.values(owner))
 
 
 def _made_late(facts: Facts, holder: Holder) -> Iterator[tuple[Refusal, bool]]:

@@ -67,7 +67,11 @@ def guarded(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
         return _guard_assignment(facts, write, small, small.targets[0].target, condition)
     if isinstance(small, cst.Return) and small.value is write.node and _is_returned_to_nobody(facts, write):
         # What comes behind a guard would run on the workers that do not return there.
-        return Guard(statement, statement, condition) if _ends_function(facts, statement) else _chiefs(write, condition)
+        return (
+            Guard(statement, statement, condition)
+            if _ends_function(facts, statement)
+            else _chiefs(write.node, condition)
+        )
     reason = "what this write returns is needed by every worker"
     return _chiefs_path(facts, write) or Refusal(write.node, reason, _ADVICE)
 
@@ -89,8 +93,11 @@ def met_by_all(facts: Facts, wrap: Wrap, guards: Sequence[Guard]) -> Wrap | Refu
     return Refusal(wrap.node, reason, "call it in front of that write", breaks_training=True)
 
 
-def _chiefs(write: Write, condition: str) -> Wrap:
-    return Wrap(write.node, "", f" if {condition} else None")
+def _chiefs(value: cst.BaseExpression, condition: str) -> Wrap:
+    """The value where the chief asks for it, with all that is made of what it writes."""
+    is_tight = isinstance(value, (cst.Call, cst.Attribute, cst.Subscript)) or value.lpar
+    opening, closing = ("", "") if is_tight else ("(", ")")
+    return Wrap(value, opening, f"{closing} if {condition} else None")
 
 
 def _is_returned_to_nobody(facts: Facts, write: Write) -> bool:
@@ -160,7 +167,7 @@ def _guard_assignment(
         if facts.tree.is_read(n) and any(b.node is assign for b in facts.resolver.reaching(n))
     ]
     if uses and all(_is_only_told(facts, n) for n in uses) and not _are_told_next(facts, write.statement, uses):
-        return _chiefs(write, condition)
+        return _chiefs(assign.value, condition)
     block = facts.tree.block_of(write.statement)
     last = write.statement
     body = list(cast(cst.IndentedBlock, block).body)

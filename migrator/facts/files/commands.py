@@ -20,12 +20,18 @@ _TAKING_TEXT = re.compile(r"^(?:subprocess\.(?:getoutput|getstatusoutput)|os\.po
 _READING = frozenset({"cat", "cut", "grep", "head", "ls", "md5sum", "sha256sum", "tail", "wc"})
 # They print what the machine is and does, or which version of the code this is.
 _ASKING = frozenset({
-    "date", "df", "echo", "free", "hostname", "lscpu", "nproc", "nvidia-smi", "pwd", "uname", "which", "whoami",
+    "df", "echo", "free", "lscpu", "nproc", "pwd", "uname", "which", "whoami",
 })  # fmt: skip
 _ASKING_GIT = frozenset({"describe", "diff", "log", "rev-list", "rev-parse", "show", "status"})
 # In the text of a shell: it writes files, or runs more than one program.
 _OF_THE_SHELL = re.compile(r"[|&;<>`$\n]")
-_WRITING_OPTIONS = re.compile(r"^(?:-f|-s|--set|--filename|--output)\b")
+# Of programs that can also set what they tell, the arguments that only ask for it.
+_ONLY_ASKING = {
+    "date": re.compile(r"[+]|-[uR]$|--(?:utc|rfc-\S+|iso-8601\S*)$|-I\w*$"),
+    "hostname": re.compile(r"-[sfidIA]$|--(?:short|fqdn|long|domain|ip-address)$"),
+    "nvidia-smi": re.compile(r"-(?:q|L|i|d|x|h)$|\d+$|[A-Z]+$|--(?:query|format|id=|list-gpus|help|version)|csv"),
+}
+_WRITING_OPTION = re.compile(r"-o|--(?:output|ext-diff|exec)")
 
 
 class Commands:
@@ -40,37 +46,40 @@ class Commands:
     def only_asks(self, call: cst.Call) -> bool:
         """`check_output("nvidia-smi -q".split())`: what it prints is this machine's own, and of this moment."""
         program, options = self._run_by(call)
+        if program in _ONLY_ASKING:
+            return all(map(_ONLY_ASKING[program].match, options))
         if program == "git":
-            return bool(options) and options[0] in _ASKING_GIT
-        is_set = program in ("date", "hostname", "nvidia-smi") and any(map(_WRITING_OPTIONS.match, options))
-        return program in _ASKING and not is_set
+            return bool(options) and options[0] in _ASKING_GIT and not any(map(_WRITING_OPTION.match, options))
+        return program in _ASKING
 
     def _run_by(self, call: cst.Call) -> tuple[str, list[str]]:
         """The program, and those of its arguments that are written out; empty where it is not seen, or its output goes
         into a file."""
         paths = self.resolver.public(call.func)
         command = argument(call, "args", 0) or argument(call, "command", 0) or argument(call, "cmd", 0)
-        if command is None or not paths or not all(map(RUNNING.match, paths)) or argument(call, "stdout") is not None:
+        if command is None or not paths or not all(map(RUNNING.match, paths)) or self._goes_into_a_file(call):
             return "", []
         is_text = all(map(_TAKING_TEXT.match, paths)) or argument(call, "shell") is not None
         words = self._words(command.value, is_text=is_text)
         return (words[0], words[1:]) if words else ("", [])
 
+    def _goes_into_a_file(self, call: cst.Call) -> bool:
+        output = argument(call, "stdout")
+        return output is not None and set(self.resolver.public(output.value)) != {"subprocess.PIPE"}
+
     def _words(self, command: cst.BaseExpression, *, is_text: bool) -> list[str]:
         """Of the command; what is not written out in its list is an empty word."""
-        bindings = self.resolver.reaching(command) if isinstance(command, cst.Name) else []
-        if len(bindings) == 1 and not bindings[0].path and isinstance(bindings[0].value, cst.Call):
-            command = bindings[0].value
         of_split = command.func if isinstance(command, cst.Call) and method_called(command) == "split" else None
         if isinstance(of_split, cst.Attribute) and not is_text and isinstance(command, cst.Call) and not command.args:
             return self._text(of_split.value).split()
         if is_text:
             text = self._text(command)
             return [] if _OF_THE_SHELL.search(text) else _split(text)
-        lists = [v.node for v in self.resolver.values(command) if isinstance(v, Literal)]
-        if len(lists) != 1 or not isinstance(lists[0], (cst.List, cst.Tuple)):
-            return []
-        return [self._text(element.value) for element in lists[0].elements]
+        text = self._text(command)
+        if text:
+            return [text]
+        # By a name, it may have been changed meanwhile.
+        return [self._text(e.value) for e in command.elements] if isinstance(command, (cst.List, cst.Tuple)) else []
 
     def _text(self, node: cst.BaseExpression) -> str:
         """Empty where it is not written out in one place."""

@@ -61,6 +61,9 @@ _KEEPING = re.compile(
     r"|^keras\.(?:activations|initializers|regularizers|constraints|losses|metrics)\.get$"
 )
 
+_DESCRIPTIONS = frozenset({"__name__", "__qualname__", "__doc__", "__module__"})
+_DESCRIBING = frozenset({"functools.wraps", "functools.update_wrapper"})
+
 
 class Indirect:
     def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
@@ -268,7 +271,16 @@ class Indirect:
         if len(params) != 1 or not self._only_decorates(decorator):
             return False
         reads = [node for node in self._read_apart(params[0].name.value) if self.tree.contains(decorator, node)]
-        return all(isinstance(self.tree.parent.get(node), cst.Param) for node in reads)
+        return all(isinstance(self.tree.parent.get(node), cst.Param) or self._is_described(node) for node in reads)
+
+    def _is_described(self, function: cst.BaseExpression) -> bool:
+        """Whether only its name and documentation are taken: `functools.wraps(function)`, `function.__name__`."""
+        parent = self.tree.parent.get(function)
+        if isinstance(parent, cst.Attribute):
+            return parent.attr.value in _DESCRIPTIONS
+        call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
+        values = self.resolver.values(call.func) if isinstance(call, cst.Call) else ()
+        return bool(values) and all(origin(v) in _DESCRIBING for v in values)
 
     def _stands_for_decorated(self, function: FunctionLike, read: cst.CSTNode) -> bool:
         """Whether it is read where a decorator puts it in the place of functions that are nowhere read themselves."""
@@ -316,6 +328,8 @@ class Indirect:
             if isinstance(parent, cst.Attribute) and parent.attr is read:
                 read, parent = parent, self.tree.parent.get(parent)
             if isinstance(parent, cst.Call) and parent.func is read:
+                continue
+            if isinstance(parent, cst.Arg) and parent.keyword is read:
                 continue
             if not isinstance(parent, (cst.FunctionDef, cst.ImportAlias, cst.Decorator)):
                 yield read

@@ -566,10 +566,13 @@ class Resolver:
 
 
 def _is_known_object(value: Value) -> bool:
-    """A function, a class, an object of the script's or of Keras's."""
+    """A function, a class, an object of the script's or of Keras's, a function of TensorFlow's, or what is called with
+    something beforehand."""
     of = value.function if isinstance(value, Result) else value
     is_of_keras = isinstance(of, External) and of.path.startswith("keras.")
-    return isinstance(value, (Function, Class, Object)) or is_of_keras
+    is_function = isinstance(value, External) and value.path.startswith("tensorflow.")
+    is_partial = isinstance(of, External) and of.path == "functools.partial"
+    return isinstance(value, (Function, Class, Object)) or is_of_keras or is_function or is_partial
 
 
 def _is_path(value: Value) -> bool:

@@ -5,6 +5,7 @@ Expectation maximisation, Hebbian learning, evolution strategies and recursive l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
@@ -13,6 +14,7 @@ import libcst as cst
 from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.numbers import Numbers
+from migrator.facts.objects.origins import Origins
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, Element, External, Function, Member, Parameter, Unknown, Value
 from migrator.facts.program.tree import Tree
@@ -21,7 +23,13 @@ from migrator.facts.training.sites import Training
 _CHANGING = api.SETTING_VARIABLES | {"set_weights"}
 # They run what they are given once for each of several; of optimizers of other libraries see unsupported.py.
 _REPEATING = ("functools.", "itertools.", "builtins.", "tensorflow.")
-_COUNTING = ("keras.metrics.", "keras.callbacks.", "keras.optimizers.")
+_COMPUTING = ("tensorflow.", "numpy.", "builtins.", "math.", "keras.ops.", "keras.backend.")
+# Of these, what brings data or chance.
+_BRINGING = re.compile(
+    r"^(?:tensorflow\.(?:data|io|random|compat|keras|Variable)\b|numpy\.(?:random\.|load|genfromtxt|fromfile|memmap)"
+    r"|keras\.backend\.random|builtins\.(?:open|input|next|eval))"
+)
+_GIVING_VALUES = frozenset({"numpy", "value", "read_value"})
 _OF_LAYERS = frozenset({"kernel", "bias", "gamma", "beta", "embeddings"})
 
 
@@ -32,6 +40,7 @@ class ByHand:
         self.kinds = kinds
         self.training = training
         self._numbers = Numbers(resolver)
+        self._origins = Origins(resolver)
 
     @cached_property
     def changes(self) -> list[cst.Call]:
@@ -50,6 +59,7 @@ class ByHand:
                 and not any(map(self._is_number, call.args))
                 and not self._is_of_keras(call)
                 and self._is_repeated(call, set())
+                and not self._is_of_weights_alone(call)
             ):
                 yield call
 
@@ -72,11 +82,41 @@ class ByHand:
     def _is_number(self, arg: cst.Arg) -> bool:
         return self._numbers.is_number(arg.value)
 
+    def _is_of_weights_alone(self, call: cst.Call) -> bool:
+        """Whether no data and no chance come into it: weights that are pruned, scaled, averaged."""
+        parts = self._origins.behind_all([arg.value for arg in call.args], self._are_weights)
+        return all(self._is_of_weights(part) for part in parts)
+
+    def _is_of_weights(self, part: cst.CSTNode) -> bool:
+        """Whether it brings nothing but weights and numbers that are written out: no parameter that is not seen, no
+        call but of what computes."""
+        if self._are_weights(part):
+            return True
+        if isinstance(part, cst.Name):
+            params = [b.node for b in self.resolver.reaching(part) if isinstance(b.node, cst.Param)]
+            return all(self.resolver.given(param) for param in params)
+        if not isinstance(part, cst.Call):
+            return True
+        paths = self.resolver.public(part.func)
+        return bool(paths) and all(p.startswith(_COMPUTING) and not _BRINGING.match(p) for p in paths)
+
+    def _are_weights(self, part: cst.CSTNode) -> bool:
+        if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+            asked = part.func.attr.value
+            return asked == "get_weights" or (asked in _GIVING_VALUES and self._are_weights_of(part.func.value))
+        return isinstance(part, (cst.Name, cst.Attribute)) and self._are_weights_of(part)
+
+    def _are_weights_of(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Attribute) and node.attr.value in api.WEIGHT_LISTS | _OF_LAYERS:
+            return True
+        values = self.resolver.values(node)
+        return bool(values) and all(self.kinds.has_weights(v) or self.kinds.is_variable(v) for v in values)
+
     def _is_of_keras(self, call: cst.Call) -> bool:
-        """Whether a metric or callback of the script's own counts something there."""
+        """Whether a layer, metric or callback of the script's own counts something there."""
         function = self.tree.function_of(call)
         cls = self.tree.class_of(function) if function is not None else None
-        return cls is not None and self.resolver.derives_from(Class(cls), lambda path: path.startswith(_COUNTING))
+        return cls is not None and self.resolver.derives_from(Class(cls), lambda path: path.startswith("keras."))
 
     def _is_repeated(self, node: cst.CSTNode, passed: set[cst.FunctionDef]) -> bool:
         """Whether the node runs in a loop, also through the functions that call it."""
