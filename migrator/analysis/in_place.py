@@ -311,7 +311,7 @@ def _origin(run: Run, node: cst.BaseExpression, depth: int) -> cst.BaseExpressio
         return node
     if len(names) > 1 or depth > _DEEPEST:
         return None
-    made = _last_assigned(run, names[0])
+    made = last_assigned(run, names[0])
     return _origin(run, made, depth + 1) if made is not None else None
 
 
@@ -319,14 +319,14 @@ def seen_through(run: Run, name: cst.Name) -> Iterator[cst.Name]:
     """The name, and those of arrays that it surely is another name, or a view, of."""
     for _ in range(_DEEPEST):
         yield name
-        made = _last_assigned(run, name)
+        made = last_assigned(run, name)
         names = list(_seen_through(run, made)) if made is not None else []
         if len(names) != 1:
             return
         name = names[0]
 
 
-def _last_assigned(run: Run, name: cst.Name) -> cst.BaseExpression | None:
+def last_assigned(run: Run, name: cst.Name) -> cst.BaseExpression | None:
     """What the name was given last, on all ways to this place."""
     tree = run.tree
     scope = tree.scope_of(name).lookup(name.value)

@@ -243,8 +243,11 @@ class Libraries:
         return Value(None, frozenset(made))
 
     def _data_method(self, data: Data, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-        if claims.method(self.run, data, name, args, node):
+        if claims.method(self.run, data, name, args, node, frame):
             return NUMBER
+        part = tensorflow.set_part(self.run, name, args, node)
+        if part is not None:
+            return part
         receiver = Value(data)
         given = args.behind(receiver)
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):

@@ -22,6 +22,7 @@ from migrator.analysis.placing.operation import operation
 from migrator.analysis.placing.repaired import gathered
 from migrator.analysis.values import NUMBER, Container, Data, External, Function, Made, Repair, Value
 from migrator.facts.program.syntax import argument
+from migrator.facts.program.tree import semantic_children
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ def _ensured(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
     if value is None:
         return NUMBER
     if _leaves_open(run, value, args.get("shape", 1), args.node("shape", 1)):
-        return _with_axes(run, value, args.get("shape", 1))
+        return v.with_needs(_with_axes(run, value, args.get("shape", 1)), _needs_of(run, args.get("shape", 1)))
+    if _is_of_other_rows(run, value, args.get("shape", 1)):
+        _lose(run, node, args.node("shape", 1))
     return gathered(run, operation(run, ops.lookup(_ENSURE), _ENSURE, args, node, None), _WHY)
 
 
@@ -69,12 +72,24 @@ FUNCTIONS: dict[str, Handler] = {_ENSURE: _ensured, "tensorflow.debugging.assert
 _METHODS = {"set_shape": "shape", "assert_is_compatible_with": "other"}
 
 
-def method(run: Run, data: Data, name: str, args: Arguments, node: cst.CSTNode) -> bool:
-    """Whether the method of a tensor, or of its shape, only says what that is; a size in it is left open."""
-    if name not in _METHODS or (name == "set_shape") == isinstance(data.placement, Shape):
+def method(run: Run, data: Data, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> bool:
+    """Whether the method of a tensor, or of its shape, only says what that is; a size in it is left open. What holds
+    the tensor is right from then on if the shape is."""
+    if name not in _METHODS:
         return False
-    keyword = _METHODS[name]
-    if not _leaves_open(run, Value(data), args.get(keyword, 0), args.node(keyword, 0)):
+    keyword, value = _METHODS[name], Value(data)
+    if _is_of_other_rows(run, value, args.get(keyword, 0)):
+        _lose(run, node, args.node(keyword, 0))
+        return True
+    if (name == "set_shape") == isinstance(data.placement, Shape):
+        return False
+    if not _leaves_open(run, value, args.get(keyword, 0), args.node(keyword, 0)):
+        _lose(run, node)
+    needs = _needs_of(run, args.get(keyword, 0))
+    held = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else None
+    if needs and isinstance(held, cst.Name):
+        run.bindings.change(held.value, v.with_needs(run.bindings.load(held.value, frame), needs), frame)
+    elif not needs <= data.needs:
         _lose(run, node)
     return True
 
@@ -176,12 +191,35 @@ def _axes(run: Run, value: Value) -> set[int]:
     return {p.axis for p in places if isinstance(p, (Sharded, Shape))}
 
 
+def _needs_of(run: Run, shape: Value | None) -> frozenset[Repair]:
+    return frozenset(r for d in run.objects.leaves(shape) for r in d.needs) if shape is not None else frozenset()
+
+
+def _is_of_other_rows(run: Run, value: Value, shape: Value | None) -> bool:
+    """Whether the shape is that of a worker's part, and the value no such part, but the same on all workers."""
+    is_alike = any(d.is_replicated and d.constant is not None for d in run.objects.leaves(value))
+    return shape is not None and is_alike and any(not d.is_replicated for d in run.objects.leaves(shape))
+
+
+def _arrays_in(run: Run, shape: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What has the rows of which the shape is, where it is written, and names of such shapes. A number of rows that
+    has a name is no size that a graph can be told once it is put together."""
+    placement = next((d.placement for d in v.contents(run.seen.get(shape, v.NOTHING))), None)
+    if isinstance(placement, Sharded) or (isinstance(placement, Shape) and isinstance(shape, cst.Name)):
+        yield shape
+    else:
+        for child in semantic_children(shape):
+            yield from _arrays_in(run, child)
+
+
 def _leaves_open(run: Run, value: Value, shape: Value | None, written: cst.BaseExpression | None) -> bool:
     """Whether the shape says nothing of how many rows a worker has, or is going to leave it open."""
     axes = _axes(run, value)
     is_own = shape is not None and shape.data is not None and isinstance(shape.data.placement, Shape)
-    if not axes or shape is None or shape.is_none or is_own:
+    if shape is None or shape.is_none or (axes and is_own):
         return True
+    if not axes:
+        return not _is_of_other_rows(run, value, shape)
     sizes, nodes = run.objects.sequence_items(shape), list(_sizes_in(run, written))
     for axis in axes:
         size = sizes[axis] if sizes is not None and axis < len(sizes) else None
@@ -223,9 +261,12 @@ def _pairs(written: cst.BaseExpression) -> Iterator[tuple[cst.BaseExpression, cs
                 yield array.value, shape.value
 
 
-def _lose(run: Run, node: cst.CSTNode) -> None:
-    """Notes that what is said there is wrong of a worker's part, and cannot be left open."""
+def _lose(run: Run, node: cst.CSTNode, shape: cst.BaseExpression | None = None) -> None:
+    """Notes that what is said there is wrong of a worker's part, and cannot be left open; of a shape that is one of a
+    part, beside all rows, those can be put together of which it is the shape."""
     blocked = run.placing.repairing.blocked
     run.changed[node] = Repair(node, frozenset(), _WHY, blocked or _ADVICE)
-    if run.calls.stack and not blocked:
+    arrays = list(_arrays_in(run, shape)) if shape is not None else []
+    run.lost_at[node].update(arrays)
+    if run.calls.stack and not blocked and not arrays:
         run.of_fixed_size.add(run.calls.stack[-1])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import same_batch
+from migrator.analysis import in_place, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
@@ -413,6 +413,28 @@ def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) 
     if name in ("read_value", "value", "numpy"):
         return content
     return None
+
+
+def set_part(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Value | None:
+    """`variable[i:j].assign(rows)`, which puts them into the variable itself; None for what is no part of one."""
+    if name not in api.SETTING_VARIABLES or not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return None
+    part: cst.BaseExpression | None = node.func.value
+    if isinstance(part, cst.Name):
+        part = in_place.last_assigned(run, part)
+    if not isinstance(part, cst.Subscript):
+        return None
+    owner = run.seen.get(part.value, NOTHING)
+    variables = [atom for atom in owner if isinstance(atom, Made) and atom.path == VARIABLE]
+    if not variables:
+        return None
+    content = _written(run, args, node, adds=name in _ADDING)
+    # Where they are put tells what it holds, too.
+    places = frozenset(r for d in run.objects.leaves(run.seen.get(part, NOTHING)) for r in d.needs)
+    for atom in variables:
+        held = v.with_needs(v.mapped(content, lambda d: replace(d, whole=False)), places)
+        run.heap.store(atom, "content", held)
+    return owner
 
 
 def _written(run: Run, args: Arguments, node: cst.CSTNode, *, adds: bool = True) -> Value:

@@ -27,6 +27,7 @@ _WITH_AXIS = {
     "keras.metrics.ConcordanceCorrelation": None, "keras.metrics.CategoricalCrossentropy": 4,
     "keras.metrics.SparseCategoricalCrossentropy": 4, "keras.losses.CosineSimilarity": 0,
 }  # fmt: skip
+_CUTTING = f"{api.RUNTIME}.shard_batch"
 _OF_FUNCTIONS = "keras.metrics.MeanMetricWrapper"
 
 
@@ -140,6 +141,9 @@ class Metrics:
         for cut in self.sharding.minibatches.all:
             yield from (loop.body for loop in list(self.tree.loops_around(cut.place))[:1])
             yield from self.sharding.minibatches.steps(cut)
+        for call in self.tree.calls:  # batches that are cut already, as by an earlier run
+            if _CUTTING in self.resolver.public(call.func):
+                yield from (loop.body for loop in list(self.tree.loops_around(call))[:1])
 
     def _runs_alone(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
         """Whether the chief alone comes here, or is made to: what writes a file waits for nobody."""
