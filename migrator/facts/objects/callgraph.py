@@ -159,9 +159,11 @@ class CallGraph:
         found: list[cst.BaseExpression] = []
         if way is None and position == 1 and isinstance(function, cst.FunctionDef):
             found += self._set_by(function)
-        for call in self.callers(function):
-            if way is not None and call not in way:
-                continue
+        calls = self.callers(function)
+        if way is not None:
+            on_way = set(map(id, way))  # nodes themselves are slow to compare
+            calls = [call for call in calls if id(call) in on_way]
+        for call in calls:
             index = position
             if (call, function) in self._handing:
                 if index is not None and (of_class or (bound and not self._is_of_class(call.args[0].value))):
