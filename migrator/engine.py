@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shlex
 import sys
@@ -29,6 +28,7 @@ from migrator.findings.heeded import Heeded, Heeding, heed, needless, told
 from migrator.findings.missing import pointed_out
 from migrator.findings.results import Defect, Failure, Finding, Outcome
 from migrator.findings.words import UnknownWord, Word, check_rules
+from migrator.garbage import seldom_collected
 from migrator.registry import all_rules, needed
 from migrator.rule import Rule
 from migrator.targets import Spelling, Target
@@ -51,8 +51,6 @@ from migrator.trained_whole import (
 _LONGEST_COMMAND = 12
 # A source that is mostly data takes 2,000 times its size as a tree of libcst.
 _LARGEST_SCRIPT = 1_000_000
-# As many there are between two collections of garbage.
-_NEW_OBJECTS = 100_000
 # Python frames, of which the walks take up to 20 for each level of an expression.
 _DEEPEST_RECURSION = 8000
 # All that the user says counts, and what libraries do by convention.
@@ -75,19 +73,7 @@ def migrate(data: bytes, rules: Sequence[Rule], target: Target = LOCKSTEP, heedi
     raise outcome
 
 
-@contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """Most of what an analysis makes lives until it ends: Python would look through all of it for garbage again and
-    again while it grows, and find little but the rounds that are given up."""
-    before = gc.get_threshold()
-    gc.set_threshold(_NEW_OBJECTS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-@_seldom_collecting()
+@seldom_collected()
 def migrate_program(
     program: Program, rules: Sequence[Rule], target: Target = LOCKSTEP, heeding: Heeding = _HEEDING
 ) -> dict[Path, Outcome | Failure]:

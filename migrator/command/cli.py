@@ -12,6 +12,7 @@ import click
 from migrator.command.arguments import baseline_of, options_of, settings_of
 from migrator.command.options import Given, with_options
 from migrator.command.terminal import BACKENDS, Command
+from migrator.garbage import collect_seldom
 
 if TYPE_CHECKING:
     from migrator.command.baseline import Baseline
@@ -43,6 +44,8 @@ class _Migrate(Command):
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **kwargs: Any
     ) -> Any:
+        if args is None:  # the process ends with the command
+            collect_seldom()
         given = list(sys.argv[1:] if args is None else args)
         if given[:1] == ["verify"]:
             from migrator.verify.command import verify

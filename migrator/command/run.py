@@ -16,7 +16,6 @@ from typing import Callable, Optional, Union
 from migrator.command.ignoring import with_ignores
 from migrator.command.limits import TookTooLong, at_most
 from migrator.command.per_file import NOWHERE, PerFile
-from migrator.command.workers import Died, shared_out
 from migrator.engine import migrate_program
 from migrator.files.imports import reachable
 from migrator.files.programs import Program, context_of, programs, shadowed
@@ -311,6 +310,8 @@ class Run:
         if jobs < 2 or len(heavy) < _FEWEST_FOR_PROCESSES:
             yield from ((program, task(program)) for program in heavy)
             return
+        from migrator.command.workers import Died, shared_out  # takes long to import
+
         for index, outcome in shared_out(task, heavy, jobs):
             program = heavy[index]
             if isinstance(outcome, Died):

@@ -96,7 +96,8 @@ class Facts:
         self.tree: Tree = before.tree if before is not None else Tree(tuple(self.scripts))
         modules = Modules(scripts)
         self.sources = Sources(site_packages, self.tree)
-        self.resolver = Resolver(self.tree, modules)
+        # What names mean is the same however the data are split.
+        self.resolver: Resolver = before.resolver if before is not None else Resolver(self.tree, modules)
         self.kinds = Kinds(self.resolver, self.sources.has)
         self.joining = Joining(self.tree, self.resolver, modules)
         self.sessions = Sessions(self.tree, self.resolver)

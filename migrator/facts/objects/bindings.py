@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Callable, cast
 
@@ -16,6 +16,9 @@ from migrator.facts.program.modules import Modules, module_name
 from migrator.facts.program.syntax import dotted
 from migrator.facts.program.tree import Binding, Tree
 
+# The scope that binds it, and its name there.
+Variable = tuple[cst.CSTNode, str]
+
 
 class Names:
     """`values` evaluates an expression."""
@@ -27,6 +30,8 @@ class Names:
         self._classes = classes
         self._values = values
         self._reaching: dict[cst.Name, list[Binding]] = {}
+        # By what they are called.
+        self._reads: dict[str, dict[Variable | None, list[cst.Name]]] = {}
 
     def reaching(self, node: cst.Name) -> list[Binding]:
         """The bindings that the name may have its value from where it stands, latest first; an imported name has it
@@ -93,7 +98,7 @@ class Names:
                 found.update(dict.fromkeys(self._classes.class_bindings(cls, node.attr.value, is_self)))
         return list(found)
 
-    def variable(self, node: cst.Name) -> tuple[cst.CSTNode, str] | None:
+    def variable(self, node: cst.Name) -> Variable | None:
         """What tells two names apart from one: the scope that binds it, in the file where it is defined, and its name
         there."""
         scope = self.tree.scope_of(node).lookup(node.value)
@@ -104,6 +109,16 @@ class Names:
         if elsewhere and elsewhere[0] not in bindings:
             return self.tree.module_of(elsewhere[0].node), elsewhere[0].name
         return (scope.node, node.value) if scope is not None else None
+
+    def reads_of(self, variable: Variable) -> Sequence[cst.Name]:
+        """The names that read the variable, and are written as it is where it is defined."""
+        name = variable[1]
+        if name not in self._reads:
+            reads: dict[Variable | None, list[cst.Name]] = defaultdict(list)
+            for node in filter(self.tree.is_read, self.tree.names.get(name, ())):
+                reads[self.variable(node)].append(node)
+            self._reads[name] = reads
+        return self._reads[name].get(variable, ())
 
     def uses(self, name: cst.Name) -> Iterator[cst.Name | cst.Attribute]:
         """All places that mean the same variable, in other files too: `SIZE`, `config.SIZE`."""

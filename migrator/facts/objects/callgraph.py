@@ -31,6 +31,9 @@ from migrator.facts.program.unnamed import Unnamed
 _PARTIAL = External("functools.partial")
 _OF_CLASSES = frozenset({"__init_subclass__", "__class_getitem__"})
 
+# A function that puts one more in front of its `*args` whenever it calls itself would come to no end.
+_MOST_ARGUMENTS = 64
+
 
 class CallGraph:
     """`values` evaluates an expression, `reaching` gives the bindings behind a name."""
@@ -48,6 +51,7 @@ class CallGraph:
         self._reaching = reaching
         self._unnamed = Unnamed(tree)
         self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
+        self._positions: dict[tuple[cst.CSTNode, cst.Call], int] = {}  # of each among the callers
         self._named_callers: dict[cst.CSTNode, tuple[int, list[cst.Call]]] = {}  # of so many callers
         self._handing: set[tuple[cst.Call, cst.CSTNode]] = set()
         # The calls of functions as methods of an object, and by themselves; they may be either.
@@ -68,6 +72,13 @@ class CallGraph:
             named = [call for call in found if not self._unnamed.is_inside(call)] or found
             self._named_callers[function] = len(found), named
         return named
+
+    def _callers_among(self, calls: Collection[cst.Call], function: cst.CSTNode) -> list[cst.Call]:
+        """Those of the calls that are its callers, in the order of these."""
+        callers, positions = self.callers(function), self._positions
+        among = sorted({c for c in calls if (function, c) in positions}, key=lambda c: positions[function, c])
+        is_any = len(callers) == len(self._callers.get(function, ()))
+        return [call for call in among if is_any or not self._unnamed.is_inside(call)]
 
     def build(self, calls: Iterable[cst.Call]) -> list[cst.Call]:
         """Adds the calls to the graph; returns those whose function is not known yet."""
@@ -98,7 +109,9 @@ class CallGraph:
                 _add(self._partials, node, call)
 
     def _add_caller(self, function: cst.CSTNode, call: cst.Call) -> None:
-        _add(self._callers, function, call)
+        several = self._callers.setdefault(function, [])
+        if self._positions.setdefault((function, call), len(several)) == len(several):
+            several.append(call)
 
     def _handed_functions(self, functions: Values, call: cst.Call) -> Values:
         """The functions that `strategy.run(step, args=(x,))`, `dataset.apply(prepare)` and their like call in their
@@ -159,9 +172,7 @@ class CallGraph:
         found: list[cst.BaseExpression] = []
         if way is None and position == 1 and isinstance(function, cst.FunctionDef):
             found += self._set_by(function)
-        for call in self.callers(function):
-            if way is not None and call not in way:
-                continue
+        for call in self.callers(function) if way is None else self._callers_among(way, function):
             index = position
             if (call, function) in self._handing:
                 if index is not None and (of_class or (bound and not self._is_of_class(call.args[0].value))):
@@ -226,12 +237,14 @@ class CallGraph:
         name: str,
         index: int | None,
         way: Collection[cst.Call] | None,
-        passed: frozenset[cst.Call] = frozenset(),
+        seen: set[tuple[cst.Call, int | None]] | None = None,
     ) -> list[cst.BaseExpression]:
         """What the call gives the parameter, also through the `*args` and `**kwargs` of the functions around it.
 
-        `passed`: calls that were gone through: a wrapper that is wrapped again seems to call itself.
+        `seen`: the calls that were gone through, with where they have it: many ways may lead to one, and a wrapper
+        that is wrapped again seems to call itself.
         """
+        seen = {(call, index)} if seen is None else seen
         arg = argument(call, name, index) or self._behind_shares(call, index)
         if arg is not None:
             return [arg.value]
@@ -255,9 +268,11 @@ class CallGraph:
                     continue
                 at, index = len(function.params.posonly_params) + len(function.params.params) + index - i, None
             for caller in self.callers(function) if function is not None else ():
-                if (way is None or caller in way) and caller not in passed:
-                    place = self._behind_self(at, cast(cst.FunctionDef, function), caller)
-                    found += self._passed(caller, name, place, way, passed | {call})
+                place = self._behind_self(at, cast(cst.FunctionDef, function), caller)
+                is_there = place is None or place < _MOST_ARGUMENTS
+                if (way is None or caller in way) and is_there and (caller, place) not in seen:
+                    seen.add((caller, place))
+                    found += self._passed(caller, name, place, way, seen)
         return found
 
     def _tuples(self, node: cst.BaseExpression) -> list[cst.Tuple]:

@@ -148,9 +148,7 @@ class Contents:
                 o for o in owners if isinstance(o, cst.Attribute) and o.attr.value == container
             ]
         else:
-            name = container[1] if isinstance(container, tuple) else ""
-            reads = [n for n in self.tree.names.get(name, ()) if self.tree.is_read(n)]
-            uses = [n for n in reads if self.resolver.variable(n) == container]
+            uses = [*self.resolver.reads_of(container)] if isinstance(container, tuple) else []
         for use in uses:
             owner = self.tree.parent[use]
             if isinstance(owner, cst.Assign) and owner.value is use:

@@ -94,7 +94,7 @@ class Resolver:
         self.attribute_bindings = classes.attribute_bindings
         self.reaching, self.reaching_at, self.bindings_of = names.reaching, names.reaching_at, names.bindings_of
         self.class_bindings_of = names.class_bindings_of
-        self.variable, self.uses = names.variable, names.uses
+        self.variable, self.uses, self.reads_of = names.variable, names.uses, names.reads_of
         self.callers, self.given, self.arguments = graph.callers, graph.given, graph.arguments
         self.shares_in = graph.shares_in
         self.function_of_parameter, self.owner_class = graph.function_of_parameter, graph.owner_class
