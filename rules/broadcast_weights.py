@@ -384,8 +384,22 @@ def _is_repeated(facts: Facts, holder: Holder, restored: Mapping[InsertAfter, li
             between = [b for s in body if first < order[s] <= last for b in facts.training.reached_from(s)]
             is_trained = any(facts.tree.contains(b, site) for b in between for site in sites)
             is_read = _is_read_between(facts, block, holder.target, holder.statement, at, _leaves_weights)
-            return not is_trained and not is_read
+            # Parts of the model, and what has other names.
+            taking = [c for c in facts.tree.calls if facts.tree.is_in(c, between) and facts.early_reads.takes(c)]
+            is_taken = not all(_is_put_into(facts, call, holder) for call in taking)
+            return not (is_trained or is_read or is_taken)
     return False
+
+
+def _is_put_into(facts: Facts, taking: cst.Call, holder: Holder) -> bool:
+    """`model.set_weights(average.get_weights())`, of which the restored weights are made."""
+    return any(
+        isinstance(owner, cst.Call)
+        and isinstance(owner.func, cst.Attribute)
+        and owner.func.attr.value == "set_weights"
+        and facts.source(owner.func.value) == written(facts, holder)
+        for owner in facts.tree.ancestors(taking)
+    )
 
 
 def _call(facts: Facts, held: list[Holder]) -> str:

@@ -17,6 +17,7 @@ from migrator.facts.training.sites import Training
 from migrator.facts.training.trained import WEIGHTS, Trained
 
 _TAKING_METHODS = ("get_weights", "numpy", "read_value")
+_ASKING_METHODS = frozenset({"call", "evaluate", "predict", "predict_on_batch", "test_on_batch"})
 _TAKING = frozenset({
     "tensorflow.identity", "tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.Variable", "numpy.array",
     "numpy.copy", "numpy.asarray", "copy.copy", "copy.deepcopy", "keras.backend.get_value", "keras.ops.copy",
@@ -43,6 +44,13 @@ class EarlyReads:
             if of is not None and self._keeps(call) and not self._is_named_outside(of, bodies):
                 return call
         return None
+
+    def takes(self, call: cst.Call) -> bool:
+        """Whether it gives weights that are random, or what a model or layer makes by them."""
+        func = call.func
+        is_asked = isinstance(func, cst.Attribute) and func.attr.value in _ASKING_METHODS
+        asked = func.value if is_asked and isinstance(func, cst.Attribute) else func
+        return self._taken_by(call) is not None or self._is_random(asked)
 
     def _is_named_outside(self, of: cst.BaseExpression, bodies: Sequence[cst.CSTNode]) -> bool:
         """Whether it has its name elsewhere than in the code that makes the object: it has been sent by then."""
