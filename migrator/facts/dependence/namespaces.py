@@ -149,7 +149,8 @@ class Namespaces:
 
     def _link_to_attributes(self, name: str | None, value: cst.CSTNode) -> None:
         for each in [name] if name is not None else self.names.attributes_read:
-            self.graph.link(value, ("attribute", each))
+            self.graph.link(value, ("put by name", each))
+            self.graph.link(("put by name", each), ("attribute", each))
 
 
 def _text(node: cst.BaseExpression) -> str | None:

@@ -8,7 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.dependence.functions import Functions
-from migrator.facts.dependence.graph import Graph, Way
+from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.items import Items
 from migrator.facts.dependence.libraries import is_of_keras
 from migrator.facts.dependence.names import Names
@@ -22,6 +22,9 @@ from migrator.facts.program.tree import Tree
 _AGREED_ATTRIBUTES = frozenset({"trainable_variables", "trainable_weights", "dtype", "ndim", "name", "__name__"})
 # As many of them on all workers.
 _WEIGHT_LISTS = frozenset({"variables", "weights", "non_trainable_variables", "non_trainable_weights"})
+_DATA = (
+    cst.List, cst.Tuple, cst.Set, cst.Dict, cst.ListComp, cst.SetComp, cst.DictComp, cst.BaseNumber, cst.BaseString,
+)  # fmt: skip
 _ASKED_FOR_ANY = ("__getattr__", "__getattribute__")  # methods that give attributes by their names
 _SPECIAL = (
     "__bool__", "__len__", "__float__", "__int__", "__index__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__",
@@ -82,11 +85,16 @@ class Reads:
         if not (is_own and self.are_seen(owners)):
             is_size = name in SIZES or self.sizes.tells_number(node)
             self.graph.link(node.value, node, self.sizes.by_size(node.value) if is_size else Way.USED)
+        parent = self.tree.parent.get(node)
+        is_called = isinstance(parent, cst.Call) and parent.func is node
+        sources: list[Key] = [*bindings, ("attribute", name)]
+        if is_called and self._holds_data(name):  # it is a method of something else, or what is put there by name
+            bindings, sources = [], [("put by name", name)]
         for binding in bindings:
-            self.graph.link(binding, node)
             if binding.kind == "field":  # of a record, by what it is called with
                 self.graph.link(binding.value, binding)
-        self.graph.link(("attribute", name), node, Way.INTO if is_list else Way.WHOLE)
+        for key in sources:
+            self.graph.link(key, node, Way.INTO if is_list and isinstance(key, tuple) else Way.WHOLE)
         for owner in owners:
             if isinstance(owner, Object):
                 self.graph.link(("changed", owner.of.node), node, Way.INTO if is_list else Way.USED)
@@ -94,12 +102,11 @@ class Reads:
                     method = self.resolver.method(owner.of, asked)
                     if method is not None:
                         self.functions.link_returned(method, node)
-        self.items.link_read(node, [*bindings, ("attribute", name)])
-        parent = self.tree.parent.get(node)
+        self.items.link_read(node, sources)
         if name == "__dict__":
             self._link_attributes_of(owners, node)
             self._link_by_name(owners, node, asked_of(node, self.tree), "")
-        if not (isinstance(parent, cst.Call) and parent.func is node):
+        if not is_called:
             for owner in owners:
                 method = self.resolver.method(owner.of, name) if isinstance(owner, Object) else None
                 if method is not None and not self._is_plain_method(method):  # a property, in one way or another
@@ -151,6 +158,14 @@ class Reads:
                     method = self.resolver.method(value.of, name)
                     if method is not None:
                         self.functions.link_returned(method, node)
+
+    def _holds_data(self, name: str) -> bool:
+        """Whether all that the script assigns to attributes of that name are lists, tables, numbers and texts that are
+        written out: none of them can be called."""
+        bindings = self.tree.attributes.get(name, ())
+        return bool(bindings) and all(
+            b.kind == "assign" and not b.path and isinstance(b.value, _DATA) for b in bindings
+        )
 
     def _link_attributes_of(self, owners: Iterable[Value], node: cst.Attribute) -> None:
         """`state.__dict__` holds what the attributes of the object are; of a model what is asked for by name."""
