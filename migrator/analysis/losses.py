@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -476,10 +475,10 @@ class Losses:
                 break
         return found
 
-    @cached_property
-    def standalone_models(self) -> set[cst.CSTNode]:
-        """The calls that make models which run on data, start at random and are no part of another one."""
-        return standalone(self._run) if not self.too_much else set()
+    def standalone_models(self, sent: Iterable[cst.CSTNode]) -> set[cst.CSTNode]:
+        """The calls that make models which run on data, start at random and are no part of another one, nor of what is
+        sent."""
+        return standalone(self._run, sent) if not self.too_much else set()
 
     @property
     def trusted(self) -> dict[cst.CSTNode, str]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.filled import Filled
+from migrator.analysis.libraries.keras.objects import COPIES
 from migrator.analysis.run import Run
 from migrator.analysis.shown import Shown
-from migrator.analysis.values import Atom, Instance, Made, Value
+from migrator.analysis.values import NOTHING, Atom, Instance, Made, Value
 from migrator.facts.names import api
 from migrator.facts.program.tree import nodes_in
 
@@ -25,37 +26,45 @@ _TRAINING = frozenset({"gradient", "apply_gradients", "minimize"})
 _VARIABLES = ("tensorflow.Variable", "keras.Variable", "keras.backend.variable")
 _APPLICATION = re.compile(r"keras\.applications\.")
 
+# They draw each time anew, and have no seed of their own.
+_DRAWING = re.compile(
+    r"(?:tensorflow\.random\.(?!stateless)|keras\.(?:random|initializers|backend\.random)|tensorflow\.(?:keras\.)?init"
+    r"|numpy\.random\.(?!RandomState|default_rng|Generator|seed))"
+)
+# What is given to these runs no step.
+_RUNNING_NOTHING = ("tensorflow.", "keras.", "numpy.", "builtins.", "lockstep.", "tensorflow_model_optimization.")
 
-def standalone(run: Run) -> set[cst.CSTNode]:
+
+def standalone(run: Run, sent: Iterable[cst.CSTNode]) -> set[cst.CSTNode]:
     """The calls that make models and layers which are run on data, are a part of no other, start at random, and
-    of which the weights are never asked for, or only to mix them with others step by step, as those of a teacher, or to
-    set them where they may not be there yet; but not those of which the results are only shown. And those that are
-    never trained, of which the weights are set in others."""
+    are not surely given other weights before; but not those of which the results are only shown. And those that are
+    never trained, of which the weights are set in others. `sent`: the expressions that make what is sent already, or
+    that hold it."""
     holders: dict[Atom, list[Atom]] = defaultdict(list)
     parts: dict[Atom, list[Atom]] = defaultdict(list)
     for owner, value in run.heap.held():
-        for atom in _atoms(value):
+        is_copy = isinstance(owner, Made) and owner.path in COPIES  # has weights of its own, whatever it was made from
+        for atom in () if is_copy else _atoms(value):
             holders[atom].append(owner)
             parts[owner].append(atom)
-    mixed, late, givers = _changed(run)
-    candidates = (run.applied - run.built_in - (run.known_weights - mixed - late)) | givers
+    filled, givers = _changed(run)
+    held = _held_by(run, sent, parts)
+    candidates = (((run.applied | _handed_over(run) | _drawn(run)) - run.built_in - filled) | givers) - held
     shown = Shown(run, candidates)
     only_shown = {atom for atom in candidates if shown.only(atom)}
     found = set()
     for atom in candidates - only_shown:
         owners = _owners(run, atom, holders)
-        if owners - only_shown or (owners and shown.is_inside(atom)) or not _is_random(run, atom, parts, set()):
+        if owners - only_shown or (owners and shown.is_inside(atom)) or not _is_random(run, atom, parts, set(held)):
             continue
         if isinstance(atom, (Made, Instance)):
             found.add(atom.site.node)
     return found
 
 
-def _changed(run: Run) -> tuple[set[Atom], set[Atom], set[Atom]]:
-    """The models whose weights get new values that are made of what they were, and never others altogether; those that
-    get others, but run before that, or have none before they are called first: models of the script's own classes; and
-    those whose weights others get, and which nothing trains or sets."""
-    mixed: set[Atom] = set()
+def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
+    """The models whose weights are surely set to others altogether before they run first, of no class of the script's
+    own, which may have none by then; and those whose weights others get, and which nothing trains or sets."""
     filled: dict[Atom, list[cst.Call]] = defaultdict(list)
     loaded: dict[Atom, list[cst.Call]] = defaultdict(list)
     trained: set[Atom] = set()
@@ -87,7 +96,6 @@ def _changed(run: Run) -> tuple[set[Atom], set[Atom], set[Atom]]:
             for atom in owner if name == "load_weights" else ():
                 loaded[atom].append(call)
             continue
-        mixed.update(owner if is_mixed else ())
         for atom in owner if not is_mixed else ():
             filled[atom].append(call)
     before = Filled(run)
@@ -98,7 +106,57 @@ def _changed(run: Run) -> tuple[set[Atom], set[Atom], set[Atom]]:
         if is_built_late or (atom not in taught and not before.before_use(atom, [*filled[atom], *loaded[atom]])):
             late.add(atom)
     givers = {atom for atom in givers if any(map(_holds_weights, _bases(run, atom)))}
-    return mixed - filled.keys() - trained, late, givers - taught - trained - filled.keys()
+    return {*filled, *loaded} - late, givers - taught - trained - filled.keys()
+
+
+def _handed_over(run: Run) -> set[Atom]:
+    """The models that are given to what is not followed, and may be run there: `Thread(target=run, args=(model,))`."""
+    found: set[Atom] = set()
+    for node, value in run.seen.items():
+        models = [atom for atom in value if any(map(api.makes_model, _bases(run, atom)))] if value.objects else []
+        owner = run.tree.parent.get(node) if models else None
+        while isinstance(owner, (cst.Element, cst.DictElement, cst.List, cst.Tuple, cst.Dict)):
+            owner = run.tree.parent[owner]
+        call = run.tree.parent[owner] if isinstance(owner, cst.Arg) else None
+        only = run.seen.get(call.func, NOTHING).only if isinstance(call, cst.Call) else None
+        if isinstance(only, v.External) and not only.path.startswith(_RUNNING_NOTHING):
+            found.update(models)
+    return found
+
+
+def _drawn(run: Run) -> set[Atom]:
+    """The variables that begin with random numbers."""
+    found: set[Atom] = set()
+    for node, value in run.seen.items():
+        only = value.only
+        if not isinstance(node, cst.Call) or not isinstance(only, Made):
+            continue
+        if only.site.node is node and only.path in _VARIABLES and any(_draws(run, arg.value) for arg in node.args):
+            found.add(only)
+    return found
+
+
+def _draws(run: Run, made: cst.CSTNode) -> bool:
+    """Whether random numbers are drawn where the value is made, or what a name in it is given."""
+    parts = list(nodes_in(made))
+    for name in [part for part in parts if isinstance(part, cst.Name)]:
+        scope = run.tree.scope_of(name).lookup(name.value)
+        bindings = scope.bindings[name.value] if scope is not None else ()
+        parts += [n for b in bindings if b.kind == "assign" and b.value is not None for n in nodes_in(b.value)]
+    called = [run.seen.get(part.func, NOTHING).only for part in parts if isinstance(part, cst.Call)]
+    return any(isinstance(one, v.External) and _DRAWING.match(one.path) for one in called)
+
+
+def _held_by(run: Run, nodes: Iterable[cst.CSTNode], parts: dict[Atom, list[Atom]]) -> set[Atom]:
+    """What the expressions may be, with all that is in it."""
+    queue = [atom for node in nodes if node in run.seen for atom in _atoms(run.seen[node])]
+    found: set[Atom] = set()
+    while queue:
+        atom = queue.pop()
+        if atom not in found:
+            found.add(atom)
+            queue += parts[atom]
+    return found
 
 
 def _trained_by(run: Run, call: cst.Call) -> Iterator[Atom]:

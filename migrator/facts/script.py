@@ -96,8 +96,7 @@ class Facts:
         self.tree: Tree = before.tree if before is not None else Tree(tuple(self.scripts))
         modules = Modules(scripts)
         self.sources = Sources(site_packages, self.tree)
-        # What names mean is the same however the data are split.
-        self.resolver: Resolver = before.resolver if before is not None else Resolver(self.tree, modules)
+        self.resolver = Resolver(self.tree, modules)
         self.kinds = Kinds(self.resolver, self.sources.has)
         self.joining = Joining(self.tree, self.resolver, modules)
         self.sessions = Sessions(self.tree, self.resolver)
@@ -147,8 +146,8 @@ class Facts:
 
     @cached_property
     def untrained(self) -> list[Origin]:
-        """Where models get their names that the script runs from random weights without training them."""
-        return self.trained.made_by(self.losses.standalone_models)
+        """Where models get their names that the script runs from random weights without being seen to train them."""
+        return self.trained.made_by(self.losses.standalone_models(self.trained.made))
 
     @cached_property
     def words(self) -> list[Word]:

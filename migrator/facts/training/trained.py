@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrator.facts.names import api
 from migrator.facts.objects.contents import Contents
-from migrator.facts.objects.holders import Holder, Holders, Nameless, Origin, Unheld
+from migrator.facts.objects.holders import HeldByParameter, Holder, Holders, Nameless, Origin, Unheld
 from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
@@ -58,6 +58,17 @@ class Trained:
             for root in self._updated(update.call):
                 found.update((h, None) for h in self._holders.of(root) if not isinstance(h, Unheld))
         return sorted(self._first_names.of(found), key=self._order)
+
+    @property
+    def made(self) -> Iterator[cst.CSTNode]:
+        """The expressions that make what is trained, or hold it."""
+        for origin in self.holders():
+            if isinstance(origin, Holder):
+                yield origin.value
+            elif isinstance(origin, Nameless):
+                yield origin.node
+            elif isinstance(origin, HeldByParameter):
+                yield from (n for n in self.tree.names_in(origin.function.body) if n.value == origin.name)
 
     def of(self, expression: cst.BaseExpression) -> list[Origin]:
         """Where the object that the expression stands for gets its name."""
