@@ -197,10 +197,15 @@ def test_options_that_do_not_fit(options: list[str], complaint: str) -> None:
     assert complaint in done.stderr
 
 
+# Rank 1 fails only when rank 0 has said its attempt: on a busy machine it would be ended before it could.
 FAILS_TWICE = """
     print("attempt", restarts, config["cluster"]["worker"][0], flush=True)
+    said = f"{__file__}.{restarts}"
     if restarts < 2 and rank == 1:
+        while not os.path.exists(said):
+            time.sleep(0.01)
         sys.exit(7)
+    open(said, "w").close()
     time.sleep(60 if restarts < 2 else 0)
 """
 
