@@ -78,11 +78,16 @@ def in_next_turn(names: Names, loop: cst.CSTNode, tree: Tree) -> Names:
     are told by the name which has them."""
 
     def older(data: Data) -> Data:
-        is_older = data.batch != OF_ALL and any(tree.contains(loop, site.node) for site in data.batch)
-        return replace(data, batch=_NONE) if is_older else data
+        kept = frozenset(site for site in data.batch if not tree.contains(loop, site.node))
+        return data if len(kept) == len(data.batch) else replace(data, batch=kept)
 
     older_names = {name: v.mapped(value, older) for name, value in names.items()}
     return {name: named(value, Site(loop, (hash(name),))) for name, value in older_names.items()}
+
+
+def common(parts: Sequence[Data]) -> frozenset[Site]:
+    """The names of the one batch of which each of these is."""
+    return frozenset.intersection(*(d.batch for d in parts)) if parts else _NONE
 
 
 def of_one(given: Sequence[Data], *, aligned: bool = True) -> frozenset[Site]:

@@ -95,16 +95,27 @@ class Datasets:
             element = self._signed(self.run.objects.elements(made, node, node), args.get("output_signature", 3))
         elif name in ("TextLineDataset", "TFRecordDataset", "list_files"):
             element = NUMBER
-        return self._dataset(element if element is not NOTHING else Value(Data(nested=True)), node, frame)
+        element = element if element is not NOTHING else Value(Data(nested=True))
+        if path in api.BATCHED_SOURCES:
+            element = row_counts.batched(element, Site(node, frame.context))
+        return self._dataset(element, node, frame)
 
     def _downloaded(self, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         supervised = args.get("as_supervised")
         pair = v.of(Tuple((Value(Data()), Value(Data()))))
         element = pair if supervised is not None and supervised.constant is True else Value(Data(nested=True))
+        size = args.get("batch_size")
+        if size is not None and not size.is_none:
+            element = row_counts.batched(element, Site(node, frame.context))
         made = self._dataset(element, node, frame)
         split = args.get("split", 1)
         items = self.run.objects.sequence_items(split) if split is not None else None
-        found = v.of(Tuple(tuple(made for _ in items))) if items is not None else made
+        if split is None or split.is_none:  # a dataset for each of its splits
+            splits = Container("dict", Site(node, frame.context))
+            self.run.heap.store(splits, None, made)
+            found = v.of(splits)
+        else:
+            found = v.of(Tuple(tuple(made for _ in items))) if items is not None else made
         info = args.get("with_info")
         return v.of(Tuple((found, NUMBER))) if info is not None and info.constant is True else found
 
@@ -170,8 +181,9 @@ class Datasets:
         rank = self._rank(value) if isinstance(value.only, Container) and value.only.kind == "list" else None
         if rank is not None and all(d.is_replicated and not d.needs for d in self.run.objects.leaves(value)):
             return Value(Data(rank=rank))  # numbers that are written in a row
-        held = any(isinstance(o, (Container, Instance)) for o in value)
-        return Value(Data(nested=True)) if held else value
+        if not any(isinstance(o, (Container, Instance)) for o in value):
+            return value
+        return Value(Data(nested=True, batch=same_batch.common(list(self.run.objects.leaves(value)))))
 
     def _rank(self, value: Value) -> int | None:
         items = self.run.objects.sequence_items(value)
@@ -353,7 +365,7 @@ def _batched(data: Data) -> Data:
 def _deepened(data: Data, axes: int | None) -> Data:
     """The data with so many axes more in front; an unknown number of them, if None."""
     if axes is None or (data.rank is not None and data.rank + axes < 0):
-        return replace(data, rank=None, least=0, width=None, rows=None, shape=None)
+        return replace(data, rank=None, least=0, width=None, rows=None, shape=None, counts=(), batch=frozenset())
     rank = None if data.rank is None else data.rank + axes
     has_own_width = data.width is not None and (data.axes if axes > 0 else data.axes + axes) > 0
     sizes = data.sizes
@@ -364,4 +376,6 @@ def _deepened(data: Data, axes: int | None) -> Data:
         width=data.width if has_own_width else None,
         rows=None,
         shape=None if sizes is None else (None,) * axes + sizes[max(-axes, 0) :],
+        counts=(),
+        batch=frozenset(),  # whatever batches it was in before
     )

@@ -160,6 +160,7 @@ KINDS: dict[str, Kind] = {
     "per-sample-2": PerSample(2, least=2),
     "per-sample-axis": PerSample(axis=True),
     "encoding": PerSample(refused=(("output_mode", "int"),)),
+    "encoding-of-texts": PerSample(refused=(("output_mode", "int"),), length="output_sequence_length"),
     "recurrent": PerSample(refused=(("stateful", False),)),
     "vdot": FlatProduct(),
     "equality": Elementwise(2, dtype="bool", strict=True),

@@ -21,7 +21,7 @@ from migrator.analysis.ops.terms import (
 from migrator.analysis.placement import ALL_GATHER, REPLICATED, Partial
 from migrator.records import dataclass, replace
 
-FALSE = Arg(constant=False)
+FALSE, NONE = Arg(constant=False), Arg(constant=None)
 # Arguments that hold a value for each sample, or one for all.
 BESIDE = ("mask", "initial_state", "attention_mask", "query_mask", "value_mask", "key_mask")
 
@@ -32,6 +32,7 @@ class PerSample:
 
     `least`: axes that an input has; with fewer its first axis is no batch axis. `outputs` > 1: a tuple of so many.
     `refused`: constructor arguments that make it keep or mix something over the batch, and the values that do not.
+    `length`: the one without which it makes all rows as long as the longest of the batch.
     `axis`: it is made with an axis, which must not be the batch's, as the last of a vector is. `states` > 0: it gives a
     list of so many, too. `behind`: it works along so many axes at the end, and the batch may be any of the others.
     """
@@ -44,11 +45,14 @@ class PerSample:
     axis: bool = False
     states: int = 0
     behind: int | None = None
+    length: str = ""
 
     def __call__(self, bound: Bound) -> Arg:
         for name, harmless in self.refused:
             if name in bound.made and bound.made[name].constant != harmless:
                 raise NeedsWhole(f"it is made with {name}")
+        if self.length and bound.made.get(self.length, NONE).constant is None and not _is_ragged(bound):
+            raise NeedsWhole(f"it is made without {self.length}: it makes all rows as long as the longest", ALL_GATHER)
         least = max(self.least, 2 if self._works_along(bound) == -1 else 1)
         names = bound.parameters[: self.inputs]
         given = [arg for arg in (bound.get(name) for name in names) if arg is not None and arg.constant is NOT_CONSTANT]
@@ -103,6 +107,10 @@ class PerSample:
         if self.states:
             return Arg(items=(result, Arg(items=(result,) * self.states)))
         return result if self.outputs == 1 else Arg(items=(result,) * self.outputs)
+
+
+def _is_ragged(bound: Bound) -> bool:
+    return bound.made.get("ragged", FALSE).constant is True
 
 
 @dataclass(frozen=True)

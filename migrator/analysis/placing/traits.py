@@ -14,9 +14,11 @@ from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Same, Sizes, Stacked
 from migrator.analysis.ops.moving import ExpandDims, Joins, Splits
 from migrator.analysis.ops.picking import GetItem
-from migrator.analysis.placement import ROWS, Partial
+from migrator.analysis.placement import ROWS, Partial, Sharded
 from migrator.analysis.placing import ragged, shapes
+from migrator.analysis.placing.inference import infer
 from migrator.analysis.placing.operation import Operation
+from migrator.analysis.placing.views import as_batch
 from migrator.analysis.values import Data, Tuple, Value
 from migrator.facts.program.syntax import dotted, imported_modules
 from migrator.records import replace
@@ -41,7 +43,23 @@ def kept(run: Run, op: Operation, result: Value) -> Value:
         result = Value(replace(result.data, listed=True), result.objects)
     result = _mixed(op, _written(run, op, result))
     items = run.objects.sequence_items(op.args.positional[0]) if op.args.positional else None
-    return same_batch.kept(op.row, op.leaves, row_counts.kept(op.row, op.leaves, items, result))
+    result = same_batch.kept(op.row, op.leaves, row_counts.kept(op.row, op.leaves, items, result))
+    return _prepared(run, op, result)
+
+
+def _prepared(run: Run, op: Operation, result: Value) -> Value:
+    """What a function that prepares the batches of a dataset makes, of the same one where it has a row for each row of
+    that: it is dealt out behind the function, and so unlike where it has several."""
+    data = result.data
+    if op.whole or op.row is None or data is None or result.objects or not data.is_replicated:
+        return result
+    if not any(d.batch for d in op.leaves):
+        return result
+    placement = infer(run, op.row, op.args, op.made, as_batch).placement
+    if not isinstance(placement, Sharded) or placement.blocks > 1 or placement.rows != "one":
+        return result
+    given = [replace(d, placement=as_batch(d)) for d in op.leaves]
+    return Value(replace(data, batch=same_batch.of_one(given, aligned=not isinstance(op.row.kind, Joins))))
 
 
 def _written(run: Run, op: Operation, result: Value) -> Value:

@@ -24,6 +24,11 @@ def as_rows(data: Data) -> Placement:
     return REPLICATED if isinstance(data.placement, (Partial, Scaled, Shape)) else data.placement
 
 
+def as_batch(data: Data) -> Placement:
+    """Batches that a dataset is still to hand out as a worker's part of them."""
+    return Sharded(0) if data.batch and data.is_replicated else data.placement
+
+
 def as_sizes(data: Data) -> Placement:
     """The sizes of all rows as those of a worker's part: what is made by the one is made by the other."""
     return data.sized if data.sized is not None and data.is_replicated else data.placement

@@ -219,7 +219,9 @@ per-sample (inputs): EinsumDense(inputs,training) Embedding PReLU Flatten Permut
     Normalization Add Average Maximum Minimum Multiply Subtract
 per-sample-axis (inputs,mask): Softmax[axis] LayerNormalization(inputs)[axis] UnitNormalization(inputs)[axis]
 # it gives whole numbers, and no other output_mode
-encoding (inputs): Hashing Discretization StringLookup IntegerLookup TextVectorization
+encoding (inputs): Hashing Discretization StringLookup IntegerLookup
+# it gives whole numbers, and no other output_mode, as many for each text
+encoding-of-texts (inputs): TextVectorization[max_tokens,standardize,split,ngrams,output_mode,output_sequence_length]
 masks (inputs): Masking
 per-sample (inputs,mask): GlobalAveragePooling1D GlobalAvgPool1D
 recurrent (inputs,mask,training,initial_state): LSTM(sequences,initial_state,mask,training)
