@@ -241,9 +241,13 @@ class Joins:
         cuts = [sharded(item.placement) for item in items]
         if not any(cuts):
             placement = placed(*added([term(item.placement) for item in items]))
-            ranks = {item.rank for item in items}
-            rank = ranks.pop() if len(ranks) == 1 else None
-            return Arg(placement, rank=None if rank is None else rank + self.new_axis, items=None)
+            rank = next((item.rank for item in items if item.rank is not None), None)  # all have as many axes
+            if rank is None:
+                return Arg(placement)
+            rank += self.new_axis
+            is_behind = isinstance(axis, int) and -rank < axis < rank and axis != 0
+            rows = next((item.rows for item in items if item.rows is not None), None) if is_behind else None
+            return Arg(placement, rank=rank, rows=rows if placement == REPLICATED else None)
         if None in cuts:
             raise NeedsWhole("it joins rows of the batch with a value that is whole", ALL_GATHER)
         layout = one_layout([cut for cut in cuts if cut])

@@ -44,7 +44,21 @@ def kept(run: Run, op: Operation, result: Value) -> Value:
     result = _mixed(op, _written(run, op, result))
     items = run.objects.sequence_items(op.args.positional[0]) if op.args.positional else None
     result = same_batch.kept(op.row, op.leaves, row_counts.kept(op.row, op.leaves, items, result))
-    return _prepared(run, op, result)
+    return _as_many(run, op, _prepared(run, op, result))
+
+
+def _as_many(run: Run, op: Operation, result: Value) -> Value:
+    """What all workers have keeps as many rows as a batch has through all that works row by row: they do not fit beside
+    a worker's part of them."""
+    data = result.data
+    if op.whole or op.row is None or data is None or result.objects or not data.is_replicated or data.rows is not None:
+        return result
+    sizes = {d.rows for d in op.leaves if d.is_replicated and d.rows in run.batch_sizes}
+    if len(sizes) != 1:
+        return result
+    (size,) = sizes
+    made = infer(run, op.row, op.args, op.made, lambda d: Sharded(0) if d.rows == size else d.placement)
+    return Value(replace(data, rows=size)) if made.placement == Sharded(0) else result
 
 
 def _prepared(run: Run, op: Operation, result: Value) -> Value:
@@ -55,8 +69,7 @@ def _prepared(run: Run, op: Operation, result: Value) -> Value:
         return result
     if not any(d.batch for d in op.leaves):
         return result
-    placement = infer(run, op.row, op.args, op.made, as_batch).placement
-    if not isinstance(placement, Sharded) or placement.blocks > 1 or placement.rows != "one":
+    if infer(run, op.row, op.args, op.made, as_batch).placement != Sharded(0):
         return result
     given = [replace(d, placement=as_batch(d)) for d in op.leaves]
     return Value(replace(data, batch=same_batch.of_one(given, aligned=not isinstance(op.row.kind, Joins))))
