@@ -15,9 +15,12 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from lockstep.shards import eager_origins, origins
+
+_READING = ("IteratorGetNext", "IteratorGetNextSync", "OptionalGetValue")
 
 
 def split(slices: Any) -> list[tuple[Any, bool]]:
@@ -50,12 +53,35 @@ def _pieces(indices: Any) -> list[tuple[Any, bool]]:
     if tf.executing_eagerly():
         return [(number, origin == eager_origins.ALIKE) for number, origin in eager_origins.origins_of(indices)]
     parts = origins.parts_of(indices)
-    alike = [not origins.is_own(part) for part in parts]
+    alike = [not origins.is_own(part) and not _has_rows_of_batch(part.tensor) for part in parts]
     if len(set(alike)) == 1:
         return [(0, alike[0])]
     if any(part.calls for part in parts):
         raise eager_origins.mixed_in_function()
     return [(tf.size(part.tensor), one) for part, one in zip(parts, alike)]
+
+
+def _has_rows_of_batch(tensor: Any) -> bool:
+    """Whether constants stand for the rows of a worker's batch, which had a size when the function was traced:
+    `tf.ones_like(words[:, :1])`, `[START] * len(words)`. Positions differ from each other, and these do not."""
+    if not tensor.shape.rank or tensor.shape[0] not in _given_sizes(tensor.graph):
+        return False
+    known = _known(tensor)
+    return known is not None and (known.size == 1 or np.unique(known).size < known.size)
+
+
+def _known(tensor: Any) -> Any:
+    """The value of constants. Keras 3 looks up `tf.where(indices < 0, indices + size, indices)`."""
+    while tensor.op.type in ("SelectV2", *eager_origins.SAME_ELEMENTS):
+        tensor = tensor.op.inputs[2 if tensor.op.type == "SelectV2" else 0]
+    return tf.get_static_value(tensor)
+
+
+def _given_sizes(graph: Any) -> set[int]:
+    """The first sizes of what a function is given, and of what it reads from an iterator."""
+    read = [one for op in graph.get_operations() if op.type in _READING for one in op.outputs]
+    given = [one for one in (*getattr(graph, "inputs", ()), *read) if one.dtype != tf.resource and one.shape.rank]
+    return {one.shape[0] for one in given} - {None}
 
 
 def added_up(values: Any, indices: Any, count: Any) -> tuple[Any, Any]:

@@ -113,6 +113,33 @@ def check_batches_in_hand() -> None:
     compare_loops(in_hand, traced_once)
 
 
+def check_a_start_for_each_row_beside_positions() -> None:
+    """Both are constants where the function is traced for batches of one size."""
+    alone, together = new_models()
+
+    def step_with(model: Any, reduce: Callable[[Any], Any] = lambda gradients: gradients) -> Step:
+        embedding, *others = model.layers
+        optimizer = OPTIMIZERS["adam"]()
+
+        def step(words: Any, y: Any) -> None:
+            with tf.GradientTape() as tape:
+                seen = embedding(words) + embedding(tf.range(3)) + embedding(tf.ones_like(words[:, :1]))
+                for layer in others:
+                    seen = layer(seen)
+                loss = tf.reduce_mean((seen - y) ** 2)
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(reduce(gradients), model.trainable_variables))
+
+        return tf.function(step)  # type: ignore[no-any-return]
+
+    step_alone, step_together = step_with(alone), step_with(together, lockstep.all_reduce)
+    for size in (2 * SIZE, SIZE):
+        for words, y in ((tf.constant(WORDS[:size]), tf.constant(Y[:size])), (WORDS[-size:], Y[-size:])):
+            step_alone(tf.constant(words), tf.constant(y))
+            step_together(*lockstep.shard_batch(tf.constant(words), tf.constant(y)))
+        assert_same_weights(together, alone, size)
+
+
 def check_batches_in_hand_eagerly() -> None:
     for name in OPTIMIZERS:
         compare_loops(in_hand, eager, name)
