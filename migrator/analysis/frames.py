@@ -100,6 +100,7 @@ class Heap:
         self._of_fields: dict[Atom, Cell] = {}
         self._all = Cell()
         self.version = 0
+        self.changes = 0  # all that is stored, taken back or no longer read: what was found before may be another now
         self.elsewhere = 0  # of the changes, those of what else objects are known by
         self.reads: set[Cell] = set()  # what was read until now, by the calls that run
         self._journal: list[_Stored] | None = None
@@ -126,6 +127,7 @@ class Heap:
         if after is before or after == before:
             return
         self.version += 1
+        self.changes += 1
         if cell is None:
             cell = self._cells[owner, key] = self._empty.pop((owner, key), Cell())
             self._fields.setdefault(owner, {})[key] = None
@@ -143,6 +145,7 @@ class Heap:
         before, is_stale = self.version, self.is_stale
 
         def undo() -> None:
+            self.changes += 1
             for stored in reversed(journal):
                 cell = self._cells[stored.at]
                 cell.value, cell.version = stored.before, stored.version
@@ -171,7 +174,18 @@ class Heap:
         finally:
             self._journal = journal
 
+    @contextmanager
+    def reading(self) -> Iterator[set[Cell]]:
+        """Gives what is read meanwhile."""
+        before, self.reads = self.reads, set()
+        try:
+            yield self.reads
+        finally:
+            before |= self.reads
+            self.reads = before
+
     def forget_reads(self) -> None:
+        self.changes += 1
         for cell in (*self._cells.values(), *self._empty.values()):
             cell.is_read = False
 

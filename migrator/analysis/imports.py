@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,10 @@ class Imports:
         self.tree = tree
         self.modules = modules
         self.run = run
+        self._starred: dict[cst.Module, list[cst.ImportFrom]] = defaultdict(list)
+        for node in tree.imports:
+            if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
+                self._starred[tree.module_of(node)].append(node)
 
     def bound_by(self, node: cst.Import | cst.ImportFrom, importer: cst.Module) -> Iterator[tuple[str, Value]]:
         if isinstance(node.names, cst.ImportStar):
@@ -72,11 +77,7 @@ class Imports:
         """What the name may be by the file's `from … import *`."""
         if importer in self.run.packages.modules:
             return self.run.packages.modules.starred(importer, name)
-        for node in self.tree.imports:
-            if not isinstance(node, cst.ImportFrom) or not isinstance(node.names, cst.ImportStar):
-                continue
-            if self.tree.module_of(node) is not importer:
-                continue
+        for node in self._starred.get(importer, ()):
             module = self.modules.named(importer, module_name(node))
             if module is not None and module is not importer:
                 frame = self.run.frames.get(module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
@@ -12,6 +12,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import decorated
 from migrator.analysis.dictionaries import turns_over_keys
+from migrator.analysis.frames import Cell
 from migrator.analysis.libraries import runtime, tensorflow
 from migrator.analysis.libraries.python import defaults, holders
 from migrator.analysis.ops.call import NOT_CONSTANT
@@ -48,9 +49,18 @@ _NUMBERS = frozenset({"math.pi", "math.e", "math.tau", "numpy.pi", "numpy.e"})
 _ANY_OBJECT = Made("", Site(cst.Pass(), ()))  # holds what is given to an attribute of an object that is not seen
 
 
+class _Leaves(NamedTuple):
+    """What an object holds, as long as the heap does not change, with what was read to find it."""
+
+    found: tuple[v.Data, ...]
+    changes: int
+    cells: set[Cell]
+
+
 class Objects:
     def __init__(self, run: Run) -> None:
         self.run = run
+        self._known_leaves: dict[tuple[Atom, int], _Leaves] = {}
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
@@ -473,19 +483,34 @@ class Objects:
             if isinstance(atom, Tuple):
                 for item in atom.items:
                     yield from self.leaves(item, depth + 1)
-            elif isinstance(atom, Container):
-                for key in (None, *self.run.heap.fields(atom)):
-                    yield from self.leaves(self.run.heap.load(atom, key), depth + 1)
-            elif isinstance(atom, Made):
-                content = self.run.heap.load(atom, "content")
-                if content is not NOTHING:
-                    yield from self.leaves(content, depth + 1)
+            elif isinstance(atom, (Container, Instance, Made)):
+                yield from self._held_by(atom, depth)
             elif isinstance(atom, Method):
                 yield from self._attribute_leaves(atom, depth)
-            elif isinstance(atom, Instance):
-                for key in self.run.heap.fields(atom):
-                    if isinstance(key, str):
-                        yield from self.leaves(self.run.heap.load(atom, key), depth + 2)
+
+    def _held_by(self, atom: Container | Instance | Made, depth: int) -> tuple[v.Data, ...]:
+        """What the object holds: looked for again where anything has been stored since."""
+        heap = self.run.heap
+        known = self._known_leaves.get((atom, depth))
+        if known is None or known.changes != heap.changes:
+            with heap.reading() as cells:
+                found = tuple(self._leaves_in_heap(atom, depth))
+            known = self._known_leaves[atom, depth] = _Leaves(found, heap.changes, cells)
+        heap.reads |= known.cells
+        return known.found
+
+    def _leaves_in_heap(self, atom: Container | Instance | Made, depth: int) -> Iterator[v.Data]:
+        if isinstance(atom, Container):
+            for key in (None, *self.run.heap.fields(atom)):
+                yield from self.leaves(self.run.heap.load(atom, key), depth + 1)
+        elif isinstance(atom, Made):
+            content = self.run.heap.load(atom, "content")
+            if content is not NOTHING:
+                yield from self.leaves(content, depth + 1)
+        else:
+            for key in self.run.heap.fields(atom):
+                if isinstance(key, str):
+                    yield from self.leaves(self.run.heap.load(atom, key), depth + 2)
 
     def holds_apart(self, value: Value, depth: int = 0) -> bool:
         """Whether an object of a class of the program is in the value that holds what is not alike on all workers: what

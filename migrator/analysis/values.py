@@ -405,7 +405,7 @@ def join(a: Value, b: Value) -> Value:
         return b
     joined = a.data if b.data is None else b.data if a.data is None else join_data(a.data, b.data)
     objects = a.objects | b.objects if a.objects is not b.objects else a.objects
-    if sum(1 for o in objects if isinstance(o, Tuple)) > 1:
+    if len(objects) > 1 and sum(1 for o in objects if isinstance(o, Tuple)) > 1:
         objects = _with_tuples_joined(objects)
     if len(objects) > _MOST_ALTERNATIVES:
         return unseen("this may be too many things")

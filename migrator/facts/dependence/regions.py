@@ -196,9 +196,13 @@ class Regions:
         return self._functions_in(bodies) if loops else None
 
     def _loops_asking(self, condition: cst.CSTNode | None) -> Iterator[cst.Call]:
-        for call in self.tree.calls:
-            if self._calls(call, LOOPING) and condition in self._functions_in(_given(call, "cond", 0)):
+        for call in self._loop_calls:
+            if condition in self._functions_in(_given(call, "cond", 0)):
                 yield call
+
+    @cached_property
+    def _loop_calls(self) -> list[cst.Call]:
+        return [call for call in self.tree.calls if self._calls(call, LOOPING)]
 
     def _choosing_calls(self, condition: cst.CSTNode) -> Iterator[cst.Call]:
         """The calls that give what the condition has chosen in a list of pairs, or what the turns of a loop make that
