@@ -198,11 +198,12 @@ def _may_hold(run: Run, node: cst.CSTNode, models: set[Atom]) -> bool:
     queue, seen = [node], {node}
     while queue:
         for name in run.tree.names_in(queue.pop()):
-            if not _seen(run, name).isdisjoint(models):
+            asked = _seen(run, name)
+            if not asked.isdisjoint(models):
                 return True
-            scope = run.tree.scope_of(name).lookup(name.value)
+            scope = run.tree.scope_of(name).lookup(name.value) if not asked else None
             for binding in scope.bindings[name.value] if scope is not None else ():
-                if binding.kind == "param" and not _seen(run, name):  # data, of which it is not seen what they are of
+                if binding.kind == "param":  # data, of which it is not seen what they are of
                     return True
                 given = binding.node if isinstance(binding.node, cst.FunctionDef) else _given(run, binding)
                 if given is not None and given not in seen:
