@@ -15,7 +15,7 @@ from migrator.analysis.run import Run
 from migrator.analysis.shown import Shown
 from migrator.analysis.values import NOTHING, Atom, Instance, Made, Value
 from migrator.facts.names import api
-from migrator.facts.program.tree import nodes_in
+from migrator.facts.program.tree import Binding, nodes_in
 
 # Layers that start from random weights. Others of Keras have none, or such as are the same wherever they are made.
 _RANDOM_LAYERS = re.compile(
@@ -79,14 +79,14 @@ def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
         if name.startswith("assign"):
             owner = _owner_of_weight(run, func.value)
             itself = [n for arg in call.args for n in run.tree.names_in(arg.value) if _same_name(n, func.value)]
-            is_mixed = bool(itself) or name != "assign"
+            is_mixed = bool(itself) or name != "assign" or any(_may_hold(run, arg.value, owner) for arg in call.args)
             if owner:  # `for old, new in zip(model.weights, fresh.weights): old.assign(0.5 * old + 0.1 * new)`
                 asked = {atom for arg in call.args for n in _behind(run, arg.value) for atom in _seen(run, n)}
                 givers |= asked - owner
         elif name == "set_weights" and call.args:
             owner = _seen(run, func.value)
             asked = {atom for node in _behind(run, call.args[0].value) for atom in _seen(run, node)}
-            is_mixed = not asked.isdisjoint(owner)
+            is_mixed = _may_hold(run, call.args[0].value, owner)
             givers |= asked - owner
         else:
             owner = _seen(run, func.value) if name in ("load_weights", "fit", "compile") else set()
@@ -173,13 +173,43 @@ def _owner_of_weight(run: Run, node: cst.BaseExpression) -> set[Atom]:
     scope = run.tree.scope_of(node).lookup(node.value) if isinstance(node, cst.Name) else None
     found: set[Atom] = set()
     for binding in scope.bindings[node.value] if scope is not None and isinstance(node, cst.Name) else ():
-        given, path = binding.value, binding.path
-        while binding.kind == "for" and isinstance(given, cst.Call) and path and len(given.args) > path[0] - 1:
-            is_enumerated = isinstance(given.func, cst.Name) and given.func.value == "enumerate"
-            given, path = given.args[0 if is_enumerated else path[0]].value, path[1:]
+        given = _given(run, binding)
         if isinstance(given, cst.Attribute):
             found |= _seen(run, given.value)
     return found
+
+
+def _given(run: Run, binding: Binding) -> cst.CSTNode | None:
+    """What the name gets, or gets the items of: `w` those of `weights` in `for v, w in zip(model.weights, weights)`."""
+    given, path = binding.value, binding.path
+    while binding.kind == "for" and isinstance(given, cst.Call) and path:
+        paired = {"builtins.zip": path[0], "builtins.enumerate": path[0] - 1}
+        only = run.seen.get(given.func, NOTHING).only
+        place = paired.get(only.path, -1) if isinstance(only, v.External) else -1
+        if not 0 <= place < len(given.args):
+            break
+        given, path = given.args[place].value, path[1:]
+    return given
+
+
+def _may_hold(run: Run, node: cst.CSTNode, models: set[Atom]) -> bool:
+    """Whether weights of one of the models may come into the value: also through names, however many, and in what a
+    function of the script's gives or is given, `functools.reduce(step, batches, weights)`."""
+    queue, seen = [node], {node}
+    while queue:
+        for name in run.tree.names_in(queue.pop()):
+            asked = _seen(run, name)
+            if not asked.isdisjoint(models):
+                return True
+            scope = run.tree.scope_of(name).lookup(name.value) if not asked else None
+            for binding in scope.bindings[name.value] if scope is not None else ():
+                if binding.kind == "param":  # data, of which it is not seen what they are of
+                    return True
+                given = binding.node if isinstance(binding.node, cst.FunctionDef) else _given(run, binding)
+                if given is not None and given not in seen:
+                    seen.add(given)
+                    queue.append(given)
+    return False
 
 
 def _same_name(name: cst.Name, node: cst.BaseExpression) -> bool:

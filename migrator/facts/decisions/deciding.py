@@ -167,9 +167,7 @@ class Deciding:
         return {
             binding
             for binding in locality.bindings_behind(entered)
-            if isinstance(binding.target, cst.Name)
-            and not locality.of(binding)
-            and _is_given(binding, numbers, self._tree)
+            if not locality.of(binding) and _is_given(binding, numbers, self._tree)
         }
 
     def _decided(self) -> Decisions:

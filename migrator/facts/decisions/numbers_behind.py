@@ -128,7 +128,8 @@ class NumbersBehind:
                 self.locality.settle(number.binding or number.expression)
                 if number.reduction:
                     self.locality.settle(number.expression)
-                is_origin = number.metric is not None and node in self.locality.origins
+                is_there = number.metric is not None or (bool(number.reduction) and number.binding is None)
+                is_origin = is_there and node in self.locality.origins
                 if is_origin or number.reduction == "chief" or _is_predicted(number, marks):
                     self.locality.forget(number.expression)
                 yield number

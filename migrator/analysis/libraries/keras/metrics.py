@@ -22,6 +22,9 @@ from migrator.records import replace
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
+# Metrics that add up what they are given, whatever it is, and in which of their variables.
+_ADDING = ("keras.metrics.Mean", "keras.metrics.Sum")
+_SUMS = frozenset({"total", "count"})
 _FED_ON_ALL = "fed on all"  # the same on each worker
 _UNLISTED = Unknown("the model does not list the metric, which then counts unequal parts of batches alike")
 _FED_WHOLE = "fed whole"  # all rows of a batch, each with what would have a worker count its own alone
@@ -149,13 +152,22 @@ def _are_weighed(run: Run, parts: list[Data]) -> bool:
 
 
 def kept(run: Run, atom: Made, name: str) -> Value:
-    """`metric.total`: in steps of `fit` a sum over what this worker has seen, weighed by its rows."""
-    fed = any(run.heap.load(atom, field) is not NOTHING for field in ("fed", _FED_WHOLE))
-    if not fed or not any(run.libraries.keras.on_parts[-1:]):
+    """`metric.total`: a sum over the rows that this worker has seen, where it is given nothing else. In steps of `fit`
+    it is weighed by them."""
+    parts, whole = (list(run.objects.leaves(run.heap.load(atom, field))) for field in ("fed", _FED_WHOLE))
+    in_fit = any(run.libraries.keras.on_parts[-1:])
+    if not (in_fit and (parts or whole)) and all(d.is_replicated and not d.needs for d in parts):
         return v.of(v.Method(v.of(atom), name))
+    if name in _SUMS and atom.path in _ADDING and not (in_fit or whole) and all(map(_is_of_rows, parts)):
+        return Value(Data(Partial("sum"), rank=0))
     is_list = name in ("variables", "weights") or name.endswith(("_variables", "_weights"))
     placement = Unknown("what a metric keeps is of this worker's part of the batches")
     return Value(Data(placement, nested=True) if is_list else Data(placement, rank=0))
+
+
+def _is_of_rows(data: Data) -> bool:
+    """Whether it is each of a worker's rows, or a value of each."""
+    return isinstance(data.placement, Sharded) and data.placement.axis == 0 and not data.needs
 
 
 def _of_batches(run: Run, node: cst.CSTNode, needs: frozenset[v.Repair]) -> tuple[Placement, frozenset[v.Repair]]:
