@@ -53,7 +53,7 @@ def _pieces(indices: Any) -> list[tuple[Any, bool]]:
     if tf.executing_eagerly():
         return [(number, origin == eager_origins.ALIKE) for number, origin in eager_origins.origins_of(indices)]
     parts = origins.parts_of(indices)
-    alike = [not origins.is_own(part) and not _has_rows_of_batch(part.tensor) for part in parts]
+    alike = [not origins.is_own(part) and not _has_rows_of_batch(part) for part in parts]
     if len(set(alike)) == 1:
         return [(0, alike[0])]
     if any(part.calls for part in parts):
@@ -61,12 +61,14 @@ def _pieces(indices: Any) -> list[tuple[Any, bool]]:
     return [(tf.size(part.tensor), one) for part, one in zip(parts, alike)]
 
 
-def _has_rows_of_batch(tensor: Any) -> bool:
+def _has_rows_of_batch(part: origins.Part) -> bool:
     """Whether constants stand for the rows of a worker's batch, which had a size when the function was traced:
-    `tf.ones_like(words[:, :1])`, `[START] * len(words)`. Positions differ from each other, and these do not."""
-    if not tensor.shape.rank or tensor.shape[0] not in _given_sizes(tensor.graph):
+    `tf.ones_like(words[:, :1])`, `tf.fill([rows, 1], START)`. Positions differ from each other, and what all samples
+    have in common, as the types of tokens, has no axis for them."""
+    sizes = _given_sizes(part.tensor.graph)
+    if len(part.shape) < 2 or part.shape[0] not in sizes or (part.shape[0] == 1 and sizes != {1}):
         return False
-    known = _known(tensor)
+    known = _known(part.tensor)
     return known is not None and (known.size == 1 or np.unique(known).size < known.size)
 
 
@@ -78,10 +80,11 @@ def _known(tensor: Any) -> Any:
 
 
 def _given_sizes(graph: Any) -> set[int]:
-    """The first sizes of what a function is given, and of what it reads from an iterator."""
-    read = [one for op in graph.get_operations() if op.type in _READING for one in op.outputs]
-    given = [one for one in (*getattr(graph, "inputs", ()), *read) if one.dtype != tf.resource and one.shape.rank]
-    return {one.shape[0] for one in given} - {None}
+    """The first sizes of what a function is called with, and of what it reads from an iterator."""
+    captured = {inner.name for _, inner in getattr(graph, "captures", ())}
+    given = [one for one in getattr(graph, "inputs", ()) if one.name not in captured]
+    given += [one for op in graph.get_operations() if op.type in _READING for one in op.outputs]
+    return {one.shape[0] for one in given if one.dtype != tf.resource and one.shape.rank} - {None}
 
 
 def added_up(values: Any, indices: Any, count: Any) -> tuple[Any, Any]:

@@ -8,7 +8,7 @@ worker's own. The graph tells, also those of the functions that it calls; outsid
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
@@ -28,10 +28,11 @@ _ALIKE_STATE = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "Random"
 @dataclass(frozen=True)
 class Part:
     """Some of the elements of a tensor, one after the other, as a tensor; `calls` lead to where that is, if anywhere
-    else."""
+    else. shape: the one with the most axes of those that the elements have on the way there."""
 
     tensor: Any
     calls: tuple[Any, ...] = ()
+    shape: tuple[int | None, ...] = ()
 
 
 def alike(tensor: Any) -> Any:
@@ -62,10 +63,12 @@ def parts_of(tensor: Any) -> list[Part]:
     while waiting:
         part = waiting.pop()
         operation = part.tensor.op
+        sizes = () if part.tensor.shape.rank is None else tuple(part.tensor.shape)
+        part = replace(part, shape=max(part.shape, sizes, key=len))
         if _mark_of(operation):
             found.append(part)
         elif operation.type in SAME_ELEMENTS:
-            waiting.append(Part(operation.inputs[0], part.calls))
+            waiting.append(replace(part, tensor=operation.inputs[0]))
         elif operation.type == "IdentityN":
             waiting.append(Part(operation.inputs[part.tensor.value_index], part.calls))
         elif operation.type == "ConcatV2" and _is_along_first(operation):

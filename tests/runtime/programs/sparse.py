@@ -113,8 +113,8 @@ def check_batches_in_hand() -> None:
     compare_loops(in_hand, traced_once)
 
 
-def check_a_start_for_each_row_beside_positions() -> None:
-    """Both are constants where the function is traced for batches of one size."""
+def check_a_start_for_each_row_beside_positions_and_types() -> None:
+    """All are constants where the function is traced for batches of one size; types repeat, and all rows have them."""
     alone, together = new_models()
 
     def step_with(model: Any, reduce: Callable[[Any], Any] = lambda gradients: gradients) -> Step:
@@ -123,7 +123,8 @@ def check_a_start_for_each_row_beside_positions() -> None:
 
         def step(words: Any, y: Any) -> None:
             with tf.GradientTape() as tape:
-                seen = embedding(words) + embedding(tf.range(3)) + embedding(tf.ones_like(words[:, :1]))
+                seen = embedding(words) + embedding(tf.range(3)) + embedding(tf.constant([2, 2, 3]))
+                seen += embedding(tf.ones_like(words[:, :1]))
                 for layer in others:
                     seen = layer(seen)
                 loss = tf.reduce_mean((seen - y) ** 2)
