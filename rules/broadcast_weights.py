@@ -224,19 +224,16 @@ def _leaves_value(facts: Facts, read: cst.Name) -> bool:
 
 
 def _leaves_weights(facts: Facts, read: cst.Name) -> bool:
-    """Whether the model goes into a checkpoint, an optimizer is built for it, an attribute of it is set, a method of
-    Keras's only makes it ready, or it is called once for nothing but its variables."""
+    """Whether the model goes into a checkpoint, an optimizer is built for it, an attribute of it is set, or a method of
+    Keras's only makes it ready."""
     node: cst.CSTNode = read
     while isinstance(owner := facts.tree.parent[node], cst.Attribute):
         node = owner
     if isinstance(owner, cst.AssignTarget) or (isinstance(node, cst.Attribute) and node.attr.value in api.DESCRIPTIONS):
         return True
     if isinstance(owner, cst.Call):
-        if not isinstance(facts.tree.parent[owner], cst.Expr):
-            return False
         is_plain = isinstance(node, cst.Attribute) and node.attr.value in _LEAVING_WEIGHTS
-        is_itself = node is read or (isinstance(node, cst.Attribute) and node.attr is read)
-        return is_itself or (is_plain and not _is_own(facts, owner.func))
+        return is_plain and not _is_own(facts, owner.func) and isinstance(facts.tree.parent[owner], cst.Expr)
     while isinstance(owner, cst.BinaryOperation):  # `optimizer.build(a.trainable_variables + b.trainable_variables)`
         owner = facts.tree.parent[owner]
     call = facts.tree.parent[owner] if isinstance(owner, cst.Arg) else None
@@ -386,8 +383,7 @@ def _is_repeated(facts: Facts, holder: Holder, restored: Mapping[InsertAfter, li
         at = facts.tree.statement_of(edit.node)
         first, last = order[holder.statement], order[at]
         if facts.tree.block_of(at) is block and written(facts, holder) in names and first < last:
-            following = [s for s in body if first < order[s] <= last and not _only_builds(facts, s)]
-            between = [b for s in following for b in facts.training.reached_from(s)]
+            between = [b for s in body if first < order[s] <= last for b in facts.training.reached_from(s)]
             is_trained = any(facts.tree.contains(b, site) for b in between for site in sites)
             is_read = _is_read_between(facts, block, holder.target, holder.statement, at, _leaves_weights)
             # Parts of the model, and what has other names.
@@ -395,18 +391,6 @@ def _is_repeated(facts: Facts, holder: Holder, restored: Mapping[InsertAfter, li
             is_taken = not all(_is_put_into(facts, call, holder) for call in taking)
             return not (is_trained or is_read or is_taken)
     return False
-
-
-def _only_builds(facts: Facts, statement: cst.CSTNode) -> bool:
-    """`net(tf.zeros((1, 8)))`: the model gets its variables, and nothing keeps what it gives, or makes by the way."""
-    alone = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 else None
-    call = alone.value if isinstance(alone, cst.Expr) else None
-    if not isinstance(call, cst.Call) or not any(map(facts.kinds.has_weights, facts.resolver.values(call.func))):
-        return False
-    nodes = [n for b in facts.training.reached_from(statement) if b is not statement for n in nodes_in(b)]
-    targets = [n.target for n in nodes if isinstance(n, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign))]
-    are_seen = all(facts.resolver.values(n.func) for n in nodes if isinstance(n, cst.Call))
-    return are_seen and all(isinstance(target, (cst.Name, cst.Tuple)) for target in targets)
 
 
 def _is_put_into(facts: Facts, taking: cst.Call, holder: Holder) -> bool:

@@ -85,11 +85,6 @@ def in_next_turn(names: Names, loop: cst.CSTNode, tree: Tree) -> Names:
     return {name: named(value, Site(loop, (hash(name),))) for name, value in older_names.items()}
 
 
-def common(parts: Sequence[Data]) -> frozenset[Site]:
-    """The names of the one batch of which each of these is."""
-    return frozenset.intersection(*(d.batch for d in parts)) if parts else _NONE
-
-
 def of_one(given: Sequence[Data], *, aligned: bool = True) -> frozenset[Site]:
     """The names of the one batch of which all of these are; empty where that is not proven. Rows that meet are as many,
     if they are `aligned` and do not stand one behind the other."""

@@ -464,7 +464,7 @@ def join_data(a: Data, b: Data) -> Data:
         built=a.built and b.built,
         choices=a.choices if a.choices == b.choices else (),
         tells=a.tells if a.tells == b.tells else (),
-        batch=b.batch if a.is_replicated else a.batch if b.is_replicated else a.batch & b.batch,
+        batch=a.batch & b.batch if a.is_replicated is b.is_replicated else b.batch if a.is_replicated else a.batch,
     )
 
 

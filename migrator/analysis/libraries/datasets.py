@@ -181,9 +181,8 @@ class Datasets:
         rank = self._rank(value) if isinstance(value.only, Container) and value.only.kind == "list" else None
         if rank is not None and all(d.is_replicated and not d.needs for d in self.run.objects.leaves(value)):
             return Value(Data(rank=rank))  # numbers that are written in a row
-        if not any(isinstance(o, (Container, Instance)) for o in value):
-            return value
-        return Value(Data(nested=True, batch=same_batch.common(list(self.run.objects.leaves(value)))))
+        held = any(isinstance(o, (Container, Instance)) for o in value)
+        return Value(Data(nested=True)) if held else value
 
     def _rank(self, value: Value) -> int | None:
         items = self.run.objects.sequence_items(value)

@@ -56,7 +56,8 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
         # Of one iterator that stands there twice, each gets another batch.
         elements = [same_batch.read(element, node, i) for i, element in enumerate(elements)]
         if rest is not NOTHING:
-            return v.join_all([run.objects.elements(rest, reader, node), *elements])
+            joined = v.join_all([run.objects.elements(rest, reader, node), *elements])
+            return v.forgotten(joined)  # each is of another batch
         return NOTHING if NOTHING in elements else v.of(Tuple(tuple(elements)))
     if kind == "enumerate":
         element = run.objects.elements(given[0], reader, node) if given else NUMBER
