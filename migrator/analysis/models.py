@@ -86,7 +86,7 @@ def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
         elif name == "set_weights" and call.args:
             owner = _seen(run, func.value)
             asked = {atom for node in _behind(run, call.args[0].value) for atom in _seen(run, node)}
-            is_mixed = _may_hold(run, call.args[0].value, owner)
+            is_mixed = not asked.isdisjoint(owner) or _may_hold(run, call.args[0].value, owner)
             givers |= asked - owner
         else:
             owner = _seen(run, func.value) if name in ("load_weights", "fit", "compile") else set()

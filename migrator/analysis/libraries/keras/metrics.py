@@ -158,11 +158,18 @@ def kept(run: Run, atom: Made, name: str) -> Value:
     in_fit = any(run.libraries.keras.on_parts[-1:])
     if not (in_fit and (parts or whole)) and all(d.is_replicated and not d.needs for d in parts):
         return v.of(v.Method(v.of(atom), name))
-    if name in _SUMS and atom.path in _ADDING and not (in_fit or whole) and all(map(_is_of_rows, parts)):
+    is_sum = name in _SUMS and atom.path in _ADDING and not _assigns_sums(run)
+    if is_sum and not (in_fit or whole) and all(map(_is_of_rows, parts)):
         return Value(Data(Partial("sum"), rank=0))
     is_list = name in ("variables", "weights") or name.endswith(("_variables", "_weights"))
     placement = Unknown("what a metric keeps is of this worker's part of the batches")
     return Value(Data(placement, nested=True) if is_list else Data(placement, rank=0))
+
+
+def _assigns_sums(run: Run) -> bool:
+    """Whether the program itself puts something into what metrics add up: `m.total.assign(0.5 * m.total)`."""
+    owners = (run.tree.parent[run.tree.parent[node]] for name in _SUMS for node in run.tree.names.get(name, ()))
+    return any(isinstance(owner, cst.Attribute) and owner.attr.value.startswith("assign") for owner in owners)
 
 
 def _is_of_rows(data: Data) -> bool:
