@@ -139,10 +139,10 @@ def all_gather(values: Any) -> Any:
     values: a tensor or array, also of strings, variable, tf.RaggedTensor, tf.SparseTensor, number, bool,
     tf.IndexedSlices or None, or nested lists, tuples and dicts of them. Tensors of shapes [k, ...], where k may differ
     from worker to worker, give one of shape [sum of all k, ...], in rank order and the same dtype. Scalars give a
-    vector [size()]; a list or tuple of nothing but numbers or texts, or of such that are equally long, is one array, as
-    it is for shard_batch. Eagerly, numpy arrays, Python numbers and such lists give numpy arrays. Works eagerly and in
-    tf.function, and can be differentiated as all_reduce can: the gradient of the worker's own rows flows back to them.
-    In the steps of Keras's `evaluate` and `predict`, every worker has all rows already.
+    vector [size()]; a list or tuple of nothing but numbers or texts is one array, and so is a list of such that are
+    equally long, as for shard_batch. Eagerly, numpy arrays, Python numbers and such lists give numpy arrays. Works
+    eagerly and in tf.function, and can be differentiated as all_reduce can: the gradient of the worker's own rows flows
+    back to them. In the steps of Keras's `evaluate` and `predict`, every worker has all rows already.
 
     Raises TypeError for other values; MismatchError on all workers when structures, dtypes or the shapes behind
     the first axis differ; LostWorkerError, or in a tf.function tf.errors.OpError, when another worker is gone.

@@ -7,10 +7,10 @@ from typing import Any
 
 
 def is_array(value: Any) -> bool:
-    """Whether this is a list or tuple of nothing but numbers or texts, or of such that are equally long: the cuts take
-    it for one array."""
+    """Whether this is a list or tuple of nothing but numbers or texts, or a list of such that are equally long: the
+    cuts take it for one array. A tuple of lists is several."""
     if not isinstance(value, (list, tuple)) or hasattr(value, "_fields") or not value:
         return False
     if all(isinstance(entry, (numbers.Number, str, bytes)) for entry in value):
         return True
-    return all(map(is_array, value)) and len({len(entry) for entry in value}) == 1
+    return isinstance(value, list) and all(map(is_array, value)) and len({len(entry) for entry in value}) == 1
