@@ -60,8 +60,8 @@ def shard_like(values: Any, shard: Any) -> Any:
     return tf.nest.map_structure(part, values)
 
 
-def _gathered(values: Any, function: str, call: str) -> Any:
-    values = _with_arrays(values)
+def _gathered(listed: Any, function: str, call: str) -> Any:
+    values = _with_arrays(listed)
     given = tf.nest.flatten(values)
     # Keras computes a crossentropy of these, where a sigmoid or softmax has made the values.
     logits = [(i, value._keras_logits) for i, value in enumerate(given) if _has_logits(value)]
@@ -75,7 +75,8 @@ def _gathered(values: Any, function: str, call: str) -> Any:
     count = len(found) - len(logits)
     for (i, _), each in zip(logits, found[count:]):
         found[i]._keras_logits = each
-    return tf.nest.pack_sequence_as(values, found[:count])
+    gathered = tf.nest.pack_sequence_as(values, found[:count])
+    return _with_lists(gathered, listed) if tf.executing_eagerly() else gathered
 
 
 def _with_arrays(values: Any) -> Any:
@@ -85,6 +86,18 @@ def _with_arrays(values: Any) -> Any:
     if is_array(values):
         return np.asarray(values) if tf.executing_eagerly() else tf.convert_to_tensor(values)
     return type(values)([_with_arrays(value) for value in values]) if type(values) in (list, tuple) else values
+
+
+def _with_lists(gathered: Any, given: Any) -> Any:
+    """The same with lists again where they were given: an array has a type of its own, which a function may not take in
+    place of Python's numbers."""
+    if isinstance(given, dict):
+        return type(given)({key: _with_lists(gathered[key], value) for key, value in given.items()})
+    if is_array(given):
+        return type(given)(gathered if isinstance(given[0], np.generic) else gathered.tolist())
+    if type(given) in (list, tuple):
+        return type(given)([_with_lists(*each) for each in zip(gathered, given)])
+    return gathered
 
 
 def _has_logits(value: Any) -> bool:
