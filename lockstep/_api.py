@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lockstep.collectives import world
+from lockstep.collectives.listed import is_array
 from lockstep.shards.sizes import local_batch_size as _local_batch_size
 
 
@@ -138,9 +139,10 @@ def all_gather(values: Any) -> Any:
     values: a tensor or array, also of strings, variable, tf.RaggedTensor, tf.SparseTensor, number, bool,
     tf.IndexedSlices or None, or nested lists, tuples and dicts of them. Tensors of shapes [k, ...], where k may differ
     from worker to worker, give one of shape [sum of all k, ...], in rank order and the same dtype. Scalars give a
-    vector [size()]. Eagerly, numpy arrays and Python numbers give numpy arrays. Works eagerly and in tf.function, and
-    can be differentiated as all_reduce can: the gradient of the worker's own rows flows back to them. In the steps of
-    Keras's `evaluate` and `predict`, every worker has all rows already.
+    vector [size()]; a list or tuple of nothing but numbers or texts is one array, and so is a list of such that are
+    equally long, as for shard_batch. Eagerly, numpy arrays and Python numbers give numpy arrays, and such lists give
+    lists. Works eagerly and in tf.function, and can be differentiated as all_reduce can: the gradient of the worker's
+    own rows flows back to them. In the steps of Keras's `evaluate` and `predict`, every worker has all rows already.
 
     Raises TypeError for other values; MismatchError on all workers when structures, dtypes or the shapes behind
     the first axis differ; LostWorkerError, or in a tf.function tf.errors.OpError, when another worker is gone.
@@ -263,7 +265,7 @@ def _rows_of_one(values: Any) -> Any:
     """What gathering the values of one worker gives: the same, except that scalars become vectors."""
     if isinstance(values, dict):
         return type(values)({key: _rows_of_one(value) for key, value in values.items()})
-    if type(values) in (list, tuple):
+    if type(values) in (list, tuple) and not is_array(values):
         return type(values)([_rows_of_one(value) for value in values])
     if isinstance(values, numbers.Number) and not hasattr(values, "shape"):
         import numpy

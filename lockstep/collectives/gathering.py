@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 
 from lockstep.collectives.agreement import compare_calls
 from lockstep.collectives.differentiable import is_differentiable, of_gathered, with_gradient
 from lockstep.collectives.leaves import Leaf, to_leaf
+from lockstep.collectives.listed import is_array
 from lockstep.collectives.texts import from_bytes, is_strings, to_bytes
 from lockstep.collectives.world import backend, check_root
 from lockstep.shards import eager_origins, origins, repeated, step_rows
@@ -58,7 +60,8 @@ def shard_like(values: Any, shard: Any) -> Any:
     return tf.nest.map_structure(part, values)
 
 
-def _gathered(values: Any, function: str, call: str) -> Any:
+def _gathered(listed: Any, function: str, call: str) -> Any:
+    values = _with_arrays(listed)
     given = tf.nest.flatten(values)
     # Keras computes a crossentropy of these, where a sigmoid or softmax has made the values.
     logits = [(i, value._keras_logits) for i, value in enumerate(given) if _has_logits(value)]
@@ -72,7 +75,29 @@ def _gathered(values: Any, function: str, call: str) -> Any:
     count = len(found) - len(logits)
     for (i, _), each in zip(logits, found[count:]):
         found[i]._keras_logits = each
-    return tf.nest.pack_sequence_as(values, found[:count])
+    gathered = tf.nest.pack_sequence_as(values, found[:count])
+    return _with_lists(gathered, listed) if tf.executing_eagerly() else gathered
+
+
+def _with_arrays(values: Any) -> Any:
+    """The same structure with an array for each list that is one: with a tensor of TensorFlow's types in a graph."""
+    if isinstance(values, dict):
+        return type(values)({key: _with_arrays(value) for key, value in values.items()})
+    if is_array(values):
+        return np.asarray(values) if tf.executing_eagerly() else tf.convert_to_tensor(values)
+    return type(values)([_with_arrays(value) for value in values]) if type(values) in (list, tuple) else values
+
+
+def _with_lists(gathered: Any, given: Any) -> Any:
+    """The same with lists again where they were given: an array has a type of its own, which a function may not take in
+    place of Python's numbers."""
+    if isinstance(given, dict):
+        return type(given)({key: _with_lists(gathered[key], value) for key, value in given.items()})
+    if is_array(given):
+        return type(given)(gathered if isinstance(given[0], np.generic) else gathered.tolist())
+    if type(given) in (list, tuple):
+        return type(given)([_with_lists(*each) for each in zip(gathered, given)])
+    return gathered
 
 
 def _has_logits(value: Any) -> bool:

@@ -68,6 +68,9 @@ class Cut:
             self._now = self.shards_in_fit
             self.shards_in_fit = self._now if self._now < size else 0
             return
+        if tf.inside_function():  # of the script's own, which may make no variable, and whose batches `fit` never gets
+            self.shards_in_fit = 0
+            return
         with tf.init_scope():
             self._now = tf.Variable(0, trainable=False, name="lockstep_shards")
 

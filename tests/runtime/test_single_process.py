@@ -75,6 +75,8 @@ def test_gathered_scalars_become_vectors() -> None:
         number, scalar, (tensor, rows) = lockstep.all_gather(values)
         assert number.tolist() == [3.5] and scalar.tolist() == [2]
         assert tensor.numpy().tolist() == [1] and rows.shape == [2, 3]
+        labels, (pairs, one) = lockstep.all_gather(([0, 1, 1], [[(1, 2), (3, 4)], 5]))
+        assert labels == [0, 1, 1] and pairs == [(1, 2), (3, 4)] and one.tolist() == [5]
         print("fine")
         """
     )

@@ -47,8 +47,8 @@ def renamed(run: Run, node: cst.BaseExpression, value: Value, name: str, frame: 
 
 def cut_again(run: Run, node: cst.CSTNode, args: Arguments, value: Value) -> Value:
     """A worker's rows of what a call makes of all of them, where a name holds the worker's that it is given: of rows
-    that are rolled."""
-    given = [(place.value, x) for place, x in args.all() if isinstance(place, cst.Name)]
+    that are rolled. No list of batches: what is made of all of them has more rows than any has."""
+    given = [(place.value, x) for place, x in args.all() if isinstance(place, cst.Name) and not x.objects]
     like = next((name for name, x in given if _holds_rows(run, x)), "")
     data = value.data
     if not isinstance(node, cst.BaseExpression) or data is None or data.symbolic or data.pairs or data.across:

@@ -73,30 +73,28 @@ class MinibatchFinder:
         return self._found() if self.cuts else {}
 
     def _found(self) -> dict[Update, list[Cut]]:
-        """First those whose tapes read the batches by name, in source order: what follows them reads rows."""
+        """First what reads the batches of its own loop, in source order: what follows it there reads rows."""
         found: dict[Update, list[Cut]] = {}
         at: dict[cst.CSTNode, Cut] = {}
         updates = [
-            (update, block)
+            update
             for update in self.training.updates
-            if self.training.step_class(update) is None
-            and not self.reading.consumptions(update)
-            and (block := self._tape_block(update)) is not None
+            if self.training.step_class(update) is None and not self.reading.consumptions(update)
         ]
-        for update, block in sorted(updates, key=lambda each: self.tree.order[each[1]]):
-            cuts = self._under_tape(block, update)
+        failed: set[Update] = set()
+        sites = [site for update in updates for site in self._sites(update)]
+        for place, body, update in sorted(sites, key=lambda site: self.tree.order[site[0]]):
+            cuts = self._read_by(body, place, update) if update not in failed else None
             if cuts is not None:
-                found[update] = [_shared(cut, at) for cut in cuts]
-        for update, block in updates:
+                found.setdefault(update, []).extend(_shared(cut, at) for cut in cuts)
+            else:
+                failed.add(update)
+                found.pop(update, None)
+        for update in updates:
             if update not in found:
-                cuts = self._in_callers_of(block.body, block, update)
-                cuts = self._in_closures(block, update) if cuts is None else cuts
-                cuts = self.full.of(block.body, block, update) if cuts is None else cuts
-                if cuts is not None:
-                    found[update] = [_shared(cut, at) for cut in cuts]
-        for update in self.training.updates:
-            if isinstance(update, Minimization) and self.training.step_class(update) is None:
-                cuts = self._in_minimized(update) if not self.reading.consumptions(update) else None
+                cuts = self._around_tape(update)
+                if cuts is None and isinstance(update, Minimization):
+                    cuts = self._in_minimized(update)
                 if cuts is not None:
                     found[update] = [_shared(cut, at) for cut in cuts]
         for fit in self.training.batch_fits:
@@ -180,8 +178,25 @@ class MinibatchFinder:
 
     # -- in the loop itself --------------------------------------------------------------------------------------
 
-    def _under_tape(self, block: cst.With, update: Update) -> list[Cut] | None:
-        return self._read_by(block.body, block, update)
+    def _sites(self, update: Update) -> list[tuple[Statement, cst.CSTNode, Update]]:
+        """The code that reads the batches for the update and stands in their loop, each behind the statement in front
+        of which they would be cut: that under the tape, or functions that it is given to call."""
+        block = self._tape_block(update)
+        if block is not None and self.reads.any_in(block.body, block):
+            return [(block, block.body, update)]
+        closures = self._minimized(update) if isinstance(update, Minimization) else self._called_under(block)
+        places = {closure: self._place_of(closure) for closure in closures}
+        if any(self._hides_batches(*each) for each in places.items()):
+            return []
+        return [(place, c.body, update) for c, place in places.items() if self.reads.any_in(c.body, place)]
+
+    def _around_tape(self, update: Update) -> list[Cut] | None:
+        """Where to cut what the code under the tape is given by the callers of its function, or takes of full ones."""
+        block = self._tape_block(update)
+        if block is None:
+            return None
+        cuts = self._in_callers_of(block.body, block, update)
+        return self.full.of(block.body, block, update) if cuts is None else cuts
 
     def _read_by(self, body: cst.CSTNode, block: Statement, update: Update) -> list[Cut] | None:
         """Where to cut what the code reads that runs under the tape, in front of the statement that it stands in."""
@@ -371,44 +386,33 @@ class MinibatchFinder:
 
     # -- in what the step is given to call -----------------------------------------------------------------------
 
-    def _in_closures(self, block: cst.With, update: Update) -> list[Cut] | None:
-        """Of a tape in a helper that calls what it is given, `minimize(lambda: loss(model(x), y), variables)`: where
-        the functions that are called read the batches of the loop that they are made in."""
-        calls = [call for call in self.tree.calls if self.tree.contains(block.body, call)]
+    def _called_under(self, block: cst.With | None) -> list[FunctionLike]:
+        """Of a tape in a helper that calls what it is given, `minimize(lambda: loss(model(x), y), variables)`: the
+        functions that are called."""
+        calls = [call for call in self.tree.calls if block is not None and self.tree.contains(block.body, call)]
         called = [v for call in calls for v in self.resolver.values(call.func)]
-        closures = [v.node for v in called if isinstance(v, Function) and not _takes_arguments(v.node)]
-        return self._in_each(closures, update) if not self.reads.any_in(block.body, block) else None
+        return [v.node for v in called if isinstance(v, Function) and not _takes_arguments(v.node)]
 
-    def _in_minimized(self, update: Minimization) -> list[Cut] | None:
-        """Of `optimizer.minimize(lambda: loss(model(x), y), variables)`, which calls what it is given by itself: where
-        that reads the batches of the loop, or of the function, that it is made in."""
+    def _minimized(self, update: Minimization) -> list[FunctionLike]:
+        """Of `optimizer.minimize(lambda: loss(model(x), y), variables)`, which calls what it is given by itself: that;
+        none where not all of it is seen."""
         values = self.resolver.values(update.loss) if update.loss is not None else ()
         closures = [v.node for v in values if isinstance(v, Function) and not _takes_arguments(v.node)]
-        if not closures or len(closures) < len(values):
+        return closures if len(closures) == len(values) else []
+
+    def _in_minimized(self, update: Minimization) -> list[Cut] | None:
+        """Where to cut what the one function that is minimised takes of the function that it is made in."""
+        closures = self._minimized(update)
+        if len(closures) != 1:
             return None
-        cuts = self._in_each(closures, update)
-        if cuts is None and len(closures) == 1:
-            place = self._place_of(closures[0])
-            if not self._hides_batches(closures[0], place):
-                cuts = self._in_callers_of(closures[0].body, place, update)
-                cuts = self.full.of(closures[0].body, place, update) if cuts is None else cuts
-        return cuts
+        body, place = closures[0].body, self._place_of(closures[0])
+        if self._hides_batches(closures[0], place):
+            return None
+        cuts = self._in_callers_of(body, place, update)
+        return self.full.of(body, place, update) if cuts is None else cuts
 
     def _place_of(self, closure: FunctionLike) -> Statement:
         return closure if isinstance(closure, cst.FunctionDef) else self.tree.statement_of(closure)
-
-    def _in_each(self, closures: Iterable[FunctionLike], update: Update) -> list[Cut] | None:
-        cuts: list[Cut] = []
-        for closure in dict.fromkeys(closures):
-            place = self._place_of(closure)
-            if self._hides_batches(closure, place):
-                return None
-            if self.reads.any_in(closure.body, place):
-                found = self._read_by(closure.body, place, update)
-                if found is None:
-                    return None
-                cuts += found
-        return cuts or None
 
     def _hides_batches(self, closure: FunctionLike, place: Statement) -> bool:
         """Whether functions that the closure calls read what the turn of the loop has made, too, or the closure reads

@@ -88,6 +88,23 @@ def check_gathering_every_kind_of_value() -> None:
     assert tf.is_tensor(gathered["tensor"])
 
 
+def check_a_list_of_numbers_is_gathered_as_one_array() -> None:
+    labels, names = lockstep.all_gather(([RANK] * (RANK + 1), ["a", f"{RANK}"]))
+    assert labels == [rank for rank in range(SIZE) for _ in range(rank + 1)]
+    assert names == [name for rank in range(SIZE) for name in ("a", f"{rank}")]
+    pairs = lockstep.all_gather([[RANK, 1.5], [2, 3]])
+    assert pairs == [row for rank in range(SIZE) for row in ([rank, 1.5], [2, 3])]
+    each = lockstep.all_gather([tf.constant(RANK), RANK])
+    assert [np.asarray(one).tolist() for one in each] == [[*range(SIZE)]] * 2
+
+    @tf.function
+    def together() -> Any:
+        return lockstep.all_gather([float(RANK)] * 2)
+
+    assert together().dtype == tf.float32
+    assert together().numpy().tolist() == [float(rank) for rank in range(SIZE) for _ in range(2)]
+
+
 def check_gathering_every_dtype() -> None:
     names = "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool complex64"
     for name in names.split():
