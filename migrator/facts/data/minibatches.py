@@ -460,6 +460,9 @@ class MinibatchFinder:
                 batches.append(arg)
         if not batches:
             return None
+        beside = [arg for arg in batches if self._stays_whole(arg, call, function)]
+        rest = [arg for arg in batches if arg not in beside]
+        batches = rest if beside and rest and self._are_all_rows(rest, function) else batches
         values = [arg.value for arg in batches]
         if not self._are_all_rows(batches, function) and not self.forms.are_batches(
             values, self.training.reached_from(function)
@@ -475,6 +478,12 @@ class MinibatchFinder:
         met = self._met_behind.same_rows(call, [arg.value for arg in whole])
         behind = [CutExpressions(tuple(met), [update])] if met else []
         return [*shared, CutArguments(call, whole, [update]), *behind]
+
+    def _stays_whole(self, arg: cst.Arg, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether each turn of the loop hands the step the same, which meets no rows there: a matrix of neighbours."""
+        name = self._parameter(arg, function) if not arg.star else ""
+        reads = [n for n in self.tree.names_in(function.body) if n.value == name and self.tree.is_read(n)]
+        return bool(reads) and self.before.is_handed_on(arg.value, call, reads, function)
 
     def _in_front(self, call: cst.Call, batches: Sequence[cst.Arg], update: Update) -> CutNames | None:
         """The cut of the names in front of the step, where what follows meets what it returned of a worker's rows."""
