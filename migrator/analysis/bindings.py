@@ -44,6 +44,20 @@ class Bindings:
             return self._unbound(name, owner)
         return value
 
+    def has_nothing(self, node: cst.BaseExpression, frame: Frame) -> bool:
+        """Whether it takes a name that this very code is going to bind later: `x = inputs if i == 0 else block(x)`
+        in the first turn of a loop, or of the other branch. It does not run then."""
+        if isinstance(node, cst.Call):
+            return any(self.has_nothing(arg.value, frame) for arg in node.args)
+        if isinstance(node, (cst.List, cst.Tuple)):
+            return any(self.has_nothing(element.value, frame) for element in node.elements)
+        if not isinstance(node, cst.Name) or frame.names is None or node.value in frame.names:
+            return False
+        scope, own = frame.scope, self.run.tree.function_of
+        if scope.is_class or scope.lookup(node.value) is not scope:
+            return False
+        return all(b.kind == "assign" and own(b.node) in (scope.node, None) for b in scope.bindings[node.value])
+
     def _unbound(self, name: str, owner: Frame) -> Value:
         for binding in owner.scope.bindings.get(name, ()):
             if isinstance(binding.node, cst.FunctionDef):

@@ -179,6 +179,8 @@ class Calls:
                 return v.of(Super(owner, receiver))
         function = self.run.expressions.eval(node.func, frame)
         args = self.arguments(node, frame)
+        if self.run.bindings.has_nothing(node, frame):
+            return NOTHING
         if self.run.said.get(node) == "gather":
             self.run.shares.need_word(node, [value for _, value in args.all()])
             args = self.run.placing.gathering.arguments(args, node)

@@ -16,7 +16,7 @@ from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, calls
-from migrator.facts.program.syntax import part_at
+from migrator.facts.program.syntax import part_at, takes_all
 from migrator.facts.program.tree import Binding, Tree
 
 # They give an array that has a first axis, of lists and of arrays.
@@ -173,7 +173,7 @@ class BatchForms:
             return [node.left, node.right]
         if isinstance(node, cst.UnaryOperation):
             return [node.expression]
-        if isinstance(node, cst.Subscript) and _takes_all(node.slice[0].slice):
+        if isinstance(node, cst.Subscript) and takes_all(node.slice[0].slice):
             is_kept = _opens_an_axis(node) or isinstance(node.slice[0].slice, cst.Slice)
             return [node.value] if is_kept else []
         if not isinstance(node, cst.Call):
@@ -193,7 +193,8 @@ class BatchForms:
             value = part_at(value, binding.path)
         if binding.kind != "assign" or not isinstance(value, cst.BaseExpression):
             return False
-        return not isinstance(value, cst.Call) and self._comes_from(value, source, depth + 1)
+        is_same = not isinstance(value, cst.Call) or (not binding.path and bool(self._kept(value)))
+        return is_same and self._comes_from(value, source, depth + 1)
 
     def _unpacked(self, param: cst.Param) -> list[cst.BaseExpression]:
         """The dictionaries in which callers give it: `step(**batch)`."""
@@ -384,13 +385,6 @@ class BatchForms:
             return False
         makers = self.resolver.values(node.args[0].value)
         return bool(makers) and all(isinstance(v, External) and v.path in _MAKING for v in makers)
-
-
-def _takes_all(index: cst.BaseSlice) -> bool:
-    """`x[:, None]`, `x[..., None]`"""
-    if isinstance(index, cst.Slice):
-        return index.lower is None and index.upper is None and index.step is None
-    return isinstance(index, cst.Index) and isinstance(index.value, cst.Ellipsis)
 
 
 def _opens_an_axis(node: cst.Subscript) -> bool:

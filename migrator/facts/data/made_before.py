@@ -6,7 +6,7 @@ seen: where it may meet them, nothing is split.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Union
 
 import libcst as cst
@@ -45,13 +45,24 @@ class MadeBefore:
         """Whether it is the same in all turns of the loop that the tape stands in, or in all calls of its function, and
         meets no rows of a batch."""
         loop = next(iter(self.tree.loops_around(block)), None) or self.tree.function_of(block)
-        if loop is None or not isinstance(node, (cst.Name, cst.Attribute)):
+        return loop is not None and self._is_before(node, loop) and not self._may_meet_rows(node, loop)
+
+    def is_handed_on(
+        self, node: cst.BaseExpression, call: cst.Call, reads: Iterable[cst.Name], function: cst.FunctionDef
+    ) -> bool:
+        """Whether it is the same in all turns of the loop that the call stands in, and meets no rows of a batch in the
+        function, which `reads` it."""
+        loop = next(iter(self.tree.loops_around(call)), None)
+        is_before = loop is not None and self._is_before(node, loop)
+        return is_before and not any(self._may_meet_rows(read, function) for read in reads)
+
+    def _is_before(self, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+        if not isinstance(node, (cst.Name, cst.Attribute)):
             return False
         found = self._bindings(node)
-        is_before = bool(found) and not any(self.tree.contains(loop, b.node) for b in found)
         if isinstance(loop, cst.FunctionDef) and not all(map(self._is_made_once, found)):
             return False
-        return is_before and not self._may_meet_rows(node, loop)
+        return bool(found) and not any(self.tree.contains(loop, b.node) for b in found)
 
     def _is_made_once(self, binding: Binding) -> bool:
         """Whether a name of the module gets it, outside of loops and functions."""

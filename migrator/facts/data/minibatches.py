@@ -29,6 +29,7 @@ from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Function, Result
 from migrator.facts.ports.ranks import Ranks
+from migrator.facts.program.syntax import takes_all
 from migrator.facts.program.tree import Binding, FunctionLike, Statement, Tree
 from migrator.facts.training.sites import Fit, Minimization, Training, Update
 from migrator.facts.training.trained import Trained
@@ -148,6 +149,8 @@ class MinibatchFinder:
             owner = cst.ensure_type(node, cst.Attribute).value
             is_array = any(map(self.kinds.is_array, self.resolver.values(node)))
             return self._is_of(function, owner) and (not is_array or self.reads.is_record(owner))
+        if isinstance(node, cst.Subscript) and takes_all(node.slice[0].slice):  # a column of it: `users[:, 0]`
+            return self._is_of(function, node.value)
         return isinstance(node, cst.Name) and all(
             b.kind == "param" or self.tree.function_of(b.node) is function for b in self.resolver.reaching(node)
         )
@@ -282,7 +285,7 @@ class MinibatchFinder:
 
     def _all_rows_of(self, node: cst.BaseExpression, block: Statement) -> cst.BaseExpression:
         """The batch that an item has all rows of, `labels[:, None]`, where that is made in the same turn."""
-        batch = node.value if isinstance(node, cst.Subscript) and _takes_all(node.slice[0].slice) else node
+        batch = node.value if isinstance(node, cst.Subscript) and takes_all(node.slice[0].slice) else node
         is_batch = isinstance(batch, cst.Name) and self.rows.of(batch) is not None
         return batch if is_batch and self._is_bound_beside(cst.ensure_type(batch, cst.Name), block) else node
 
@@ -461,6 +464,9 @@ class MinibatchFinder:
                 batches.append(arg)
         if not batches:
             return None
+        beside = [arg for arg in batches if self._stays_whole(arg, call, function)]
+        rest = [arg for arg in batches if arg not in beside]
+        batches = rest if beside and rest and self._are_all_rows(rest, function) else batches
         values = [arg.value for arg in batches]
         if not self._are_all_rows(batches, function) and not self.forms.are_batches(
             values, self.training.reached_from(function)
@@ -476,6 +482,12 @@ class MinibatchFinder:
         met = self._met_behind.same_rows(call, [arg.value for arg in whole])
         behind = [CutExpressions(tuple(met), [update])] if met else []
         return [*shared, CutArguments(call, whole, [update]), *behind]
+
+    def _stays_whole(self, arg: cst.Arg, call: cst.Call, function: cst.FunctionDef) -> bool:
+        """Whether each turn of the loop hands the step the same, which meets no rows there: a matrix of neighbours."""
+        name = self._parameter(arg, function) if not arg.star else ""
+        reads = [n for n in self.tree.names_in(function.body) if n.value == name and self.tree.is_read(n)]
+        return bool(reads) and self.before.is_handed_on(arg.value, call, reads, function)
 
     def _in_front(self, call: cst.Call, batches: Sequence[cst.Arg], update: Update) -> CutNames | None:
         """The cut of the names in front of the step, where what follows meets what it returned of a worker's rows."""
@@ -589,10 +601,6 @@ class MinibatchFinder:
             given = self.resolver.given(binding.node)
             return bool(given) and all(self._is_share(each, passed) for each in given)
         return binding.value is not None and self._is_share(_part(binding.value, binding.path), passed)
-
-
-def _takes_all(place: cst.BaseSlice) -> bool:
-    return isinstance(place, cst.Slice) and place.lower is None and place.upper is None and place.step is None
 
 
 def _takes_arguments(function: FunctionLike) -> bool:

@@ -125,6 +125,13 @@ def is_slice(node: cst.Subscript) -> bool:
     return len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
 
 
+def takes_all(index: cst.BaseSlice) -> bool:
+    """Whether it takes all rows: `x[:, None]`, `x[..., None]`."""
+    if isinstance(index, cst.Slice):
+        return index.lower is None and index.upper is None and index.step is None
+    return isinstance(index, cst.Index) and isinstance(index.value, cst.Ellipsis)
+
+
 def stands_alone(expression: str) -> bool:
     """Whether the expression needs no parentheses as the right side of an assignment, however its lines break."""
     try:

@@ -70,10 +70,12 @@ def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode) -> 
         )
 
     if outputs.data is None:
+        items = run.objects.sequence_items(outputs)
+        if items is not None and len(items) == 1 and not given.symbolic:
+            return v.mapped(items[0], output)  # of one Keras makes no list, but where it builds
         run.lists.add(node)  # as many as the model has, on all workers
         if any(isinstance(a, Tuple) for a in outputs):
             return v.mapped(outputs, output)
-        items = run.objects.sequence_items(outputs)
         if items is not None:
             return v.mapped(v.of(Tuple(tuple(items))), output)
         one = v.mapped(Value(v.join_all([run.objects.parts(outputs)]).data), output)
