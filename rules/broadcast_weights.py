@@ -22,8 +22,8 @@ Leaves alone: models that nothing runs, or that are run only so that their resul
 what is broadcast already, or with the model that keeps it; what is restored in a branch that only predicts; an image
 or another input that gradients are applied to.
 Refuses: a model that can be given no name, or whose origin is not in this file; weights that are kept while their model
-is made, where nothing can be sent in front of that (in a constructor, in the `build` of a layer); variables that are made
-while a `tf.function` is traced.
+is made, where nothing can be sent in front of that (in a constructor, in the `build` of a layer); variables that are
+made while a `tf.function` is traced.
 """
 
 from __future__ import annotations
