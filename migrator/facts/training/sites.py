@@ -424,7 +424,7 @@ class Training:
         found = [
             (self.tree.order[call], number)
             for number, function in enumerate(self.tree.functions)
-            for call in self.resolver.callers(function)
+            for call in (*self.resolver.callers(function), *self.resolver.run_by_partials(function))
         ]
         numbers = {function: number for number, function in enumerate(self.tree.functions)}
         unwritten = Unwritten(self.tree, self.resolver).runs()
