@@ -22,7 +22,8 @@ Leaves alone: models that nothing runs, or that are run only so that their resul
 what is broadcast already, or with the model that keeps it; what is restored in a branch that only predicts; an image
 or another input that gradients are applied to.
 Refuses: a model that can be given no name, or whose origin is not in this file; weights that are kept while their model
-is made, where nothing can be sent in front of that (in a constructor, in the `build` of a layer).
+is made, where nothing can be sent in front of that (in a constructor, in the `build` of a layer); variables that are
+made while a `tf.function` is traced.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ def _after_building(
             continue
         unseen = next((refusal for refusal, is_followed in late if not is_followed), None)
         refusal = unseen or _added_late(facts, holder) or _trained_at_once(facts, holder) or _taken_early(facts, holder)
+        refusal = refusal or _made_in_graph(facts, holder)
         if refusal is not None:
             yield refusal
             continue
@@ -305,6 +307,21 @@ def _added_late(facts: Facts, holder: Holder) -> Refusal | None:
         holder.target,
         "variables are added to this while it is trained, so there is nothing to broadcast before",
         "make all variables before the first step, in a function of their own or by one call of the model",
+        breaks_training=True,
+    )
+
+
+def _made_in_graph(facts: Facts, holder: Holder) -> Refusal | None:
+    """A refusal for a variable that a function under `tf.function` makes: it gets its first value after the graph that
+    is traced there, so a broadcast in that would send none."""
+    if not facts.kinds.is_variable_or_list(holder.value) or not any(
+        facts.tree.contains(body, holder.statement) for body in facts.training.traced_bodies
+    ):
+        return None
+    return Refusal(
+        holder.target,
+        "this variable is made while a tf.function is traced, where nothing can be broadcast",
+        "make it in a function of its own, before the first step",
         breaks_training=True,
     )
 

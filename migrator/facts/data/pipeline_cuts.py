@@ -26,7 +26,7 @@ from migrator.facts.names import api
 from migrator.facts.objects.passing import Passing
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.program.syntax import argument, is_none
-from migrator.facts.program.tree import Binding, Scope, Statement, Tree
+from migrator.facts.program.tree import Binding, FunctionLike, Scope, Statement, Tree
 from migrator.records import dataclass
 
 _FOR_EACH_BATCH = (api.ELEMENTWISE - {"map"}) | api.ORDERING | {"take", "skip", "enumerate", "as_numpy_iterator"}
@@ -172,7 +172,7 @@ class PipelineCuts:
         passed = set()
         while function is not None:
             callers = self.resolver.callers(function)
-            if len(callers) > 1 or function in passed:
+            if len(callers) > 1 or function in passed or self._is_property(function):
                 return False
             passed.add(function)
             if not callers:
@@ -181,6 +181,10 @@ class PipelineCuts:
                 return False
             function = self.tree.function_of(callers[0])
         return True
+
+    def _is_property(self, function: FunctionLike) -> bool:
+        """Whether it runs where an attribute is read, as often as that is."""
+        return isinstance(function, cst.FunctionDef) and self.resolver.is_property(function)
 
     def _crosses(self, anchor: Step, batch: Step, pipeline: Pipeline) -> bool:
         """Whether the dataset leaves the function between the two steps, through a call of another."""

@@ -299,23 +299,31 @@ class Pipelines:
         if isinstance(function, cst.Lambda):
             self._follow(function.body, path, pipeline, seen)
         else:
-            self._follow_function(function, path, pipeline, seen)
+            self._follow_functions([function], path, pipeline, seen)
 
-    def _follow_function(
-        self, function: cst.FunctionDef, path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]
+    def _follow_functions(
+        self, functions: Sequence[cst.FunctionDef], path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]
     ) -> None:
-        returned = self.resolver.returned(function)
-        pipeline.functions.append(function)
+        """What the function returns, or, of a property that several classes have, one of them."""
+        returned = [node for function in functions for node in self.resolver.returned(function)]
+        pipeline.functions += functions
         if len(returned) == 1:
             self._follow(returned[0], path, pipeline, seen)
         else:
-            unseen = f"`{function.name.value}` returns it in several places"
+            unseen = f"`{functions[0].name.value}` returns it in several places"
             self._fork([(node, path) for node in returned], unseen, pipeline, seen)
 
     def _follow_attribute(
         self, node: cst.Attribute, path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]
     ) -> None:
         bindings = [b for b in self.resolver.bindings_of(node) if not _is_none(b.value)]
+        properties = self.resolver.properties(node)
+        if properties and bindings:
+            pipeline.unseen = f"`{node.attr.value}` is a property, and an attribute, too"
+            return
+        if properties:
+            self._follow_functions(properties, path, pipeline, seen)
+            return
         bindings.sort(key=lambda b: self.tree.order[b.node], reverse=True)
         earlier = [b for b in bindings if not self.tree.contains(b.node, node)]
         if len({self.tree.function_of(b.node) for b in earlier}) > 1:

@@ -87,7 +87,7 @@ class Reading:
         function = self.tree.function_of(node)
         if function is None or function in seen:
             return
-        for caller in self.resolver.callers(function):
+        for caller in dict.fromkeys((*self.resolver.callers(function), *self.resolver.run_by_partials(function))):
             yield from self._consumptions(caller, seen | {function})
 
     def _around(self, node: cst.CSTNode) -> Iterator[Consumption]:

@@ -14,7 +14,7 @@ from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.ordering import Ordering
 from migrator.facts.dependence.sizes import Sizes
-from migrator.facts.files.known import MEMORY
+from migrator.facts.files.known import DUMPING, MEMORY
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
@@ -133,7 +133,7 @@ class Changes:
         advanced = self.advancing.given_to(call)
         if advanced:
             return advanced
-        if any(path in libraries.DUMPING for path in paths):
+        if any(path in DUMPING for path in paths):
             return list(call.args[1:2])
         values = self.resolver.values(call.func)
         known = [calls(v) if isinstance(v, Result) else v.path for v in values if isinstance(v, (External, Result))]

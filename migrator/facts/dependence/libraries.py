@@ -48,7 +48,6 @@ _FILLING = frozenset({
 })  # fmt: skip
 _IN_PLACE = re.compile(r"^numpy\.\w+\.at$")  # `np.add.at(counts, labels, 1)`
 _FILLING_PREFIXES = ("builtins.list.", "builtins.dict.", "builtins.set.", "collections.deque.", "operator.i")
-DUMPING = frozenset({"pickle.dump", "json.dump", "yaml.dump", "yaml.safe_dump", "marshal.dump"})  # into the second
 # Of TensorFlow's and Keras's objects, those that give back what they were given.
 _KEEPING = (
     "tensorflow.Variable", "keras.Variable", "keras.backend.variable", "tensorflow.lookup.", "tensorflow.queue.",

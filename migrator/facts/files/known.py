@@ -98,3 +98,6 @@ PATH_NAMES = ("file", "filename", "path", "name")
 WRITING_METHODS = frozenset({
     "write", "writelines", "flush", "close", "setLevel", "setFormatter", "addFilter", "removeFilter",
 })  # fmt: skip
+# What writes into the file that it is given: first, as its second argument, or by the name of it.
+MAKING_WRITERS = frozenset({"csv.writer", "csv.DictWriter"})
+DUMPING = frozenset({"pickle.dump", "json.dump", "yaml.dump", "yaml.safe_dump", "marshal.dump"})

@@ -55,7 +55,9 @@ class Openings:
             return None
         mode = argument(call, "mode", 1)
         text = mode.value.evaluated_value if mode is not None and isinstance(mode.value, cst.SimpleString) else ""
-        if set(str(text)) & {"+", "x"} or not self._is_only_written(call):
+        if "x" in str(text) or not self._is_only_written(call):
+            return None
+        if "+" in str(text) and ("r" in str(text) or self._may_be_read(call)):
             return None
         is_file = not any(name.startswith("logging.basic") for name in names)
         given = (argument(call, name, 0 if is_file else None) for name in known.PATH_NAMES)
@@ -79,6 +81,43 @@ class Openings:
             for attribute in self._attributes
             if self._is_made_by(attribute.value, opening)
         )
+
+    def _may_be_read(self, opening: cst.Call) -> bool:
+        """Whether a file that is open for reading, too, is ever in a place that may read it: all but its own methods
+        and what writes into it, wherever the name is spelled that it gets."""
+        owner = self.tree.parent.get(opening)
+        if isinstance(owner, cst.Attribute):
+            return False  # `open(path, "w+").close()`
+        target = owner.targets[0].target if isinstance(owner, cst.Assign) and len(owner.targets) == 1 else None
+        if isinstance(target, cst.Name):
+            uses: list[cst.BaseExpression] = [
+                name
+                for name in self.tree.names[target.value]
+                if self.tree.is_read(name) and self._may_be_bound_by(name, owner)
+            ]
+        elif isinstance(target, cst.Attribute):
+            uses = [a for a in self._attributes if a.attr.value == target.attr.value and a is not target]
+        else:
+            return True
+        return not all(map(self._is_written_into, uses))
+
+    def _may_be_bound_by(self, name: cst.Name, assign: cst.CSTNode | None) -> bool:
+        bindings = self.resolver.reaching(name)
+        return not bindings or any(binding.node is assign for binding in bindings)
+
+    def _is_written_into(self, use: cst.BaseExpression) -> bool:
+        owner = self.tree.parent[use]
+        if isinstance(owner, cst.Attribute):
+            return owner.attr.value in known.WRITING_METHODS
+        call = self.tree.parent[owner]
+        if not isinstance(owner, cst.Arg) or not isinstance(call, cst.Call):
+            return False
+        names = self.resolver.public_alone(call.func)
+        if owner.keyword is not None:
+            return owner.keyword.value == "file" and names == ["builtins.print"]
+        first, second = (arg is owner for arg in (*call.args[:2], None)[:2])
+        writing = known.MAKING_WRITERS if first else known.DUMPING if second else frozenset[str]()
+        return bool(names) and writing.issuperset(names)
 
     def written_by(self, opening: cst.Call) -> list[cst.Call]:
         """The calls that are given the open file, or what is made of it (`csv.writer(file)`), and their methods."""

@@ -73,6 +73,10 @@ class CallGraph:
             self._named_callers[function] = len(found), named
         return named
 
+    def run_by_partials(self, function: cst.CSTNode) -> list[cst.Call]:
+        """The calls of what a `functools.partial` makes of the function."""
+        return [call for made in self._partials.get(function, ()) for call in self._of_partials.get(made, ())]
+
     def _callers_among(self, calls: Collection[cst.Call], function: cst.CSTNode) -> list[cst.Call]:
         """Those of the calls that are its callers, in the order of these."""
         callers, positions = self.callers(function), self._positions

@@ -96,6 +96,7 @@ class Resolver:
         self.class_bindings_of = names.class_bindings_of
         self.variable, self.uses, self.reads_of = names.variable, names.uses, names.reads_of
         self.callers, self.given, self.arguments = graph.callers, graph.given, graph.arguments
+        self.run_by_partials = graph.run_by_partials
         self.shares_in = graph.shares_in
         self.function_of_parameter, self.owner_class = graph.function_of_parameter, graph.owner_class
         self.is_first = graph.is_first

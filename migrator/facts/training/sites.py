@@ -26,6 +26,7 @@ from migrator.facts.training.unrun import unrun
 from migrator.records import dataclass
 from migrator.worklist import Worklist
 
+_GRAPH_MAKER = External("tensorflow.function")
 # Methods of optimizers that Keras calls for each variable, in its several generations.
 _OF_ONE_VARIABLE = ("update_step", "_resource_apply_dense", "_resource_apply_sparse")
 
@@ -272,6 +273,20 @@ class Training:
             return None
         return pairs.args[0].value if External("builtins.zip") in self.resolver.values(pairs.func) else None
 
+    @cached_property
+    def traced_bodies(self) -> list[cst.CSTNode]:
+        """What runs while a `tf.function` is traced."""
+        functions: dict[cst.CSTNode, None] = {}
+        for decorator in self.tree.all_of(cst.Decorator):
+            made = decorator.decorator
+            if _GRAPH_MAKER in self.resolver.values(made.func if isinstance(made, cst.Call) else made):
+                functions.setdefault(self.tree.parent[decorator])
+        for call in self.tree.calls:
+            if call.args and _GRAPH_MAKER in self.resolver.values(call.func):
+                given = self.resolver.values(call.args[0].value)
+                functions.update((value.node, None) for value in given if isinstance(value, Function))
+        return [body for function in functions for body in self.reached_from(function)]
+
     def is_never_run(self, call: cst.Call) -> bool:
         """Whether the call stands in a function that nothing in the program names: beside others, it trains nothing."""
         owners = [o for o in self.tree.ancestors(call) if isinstance(o, (cst.FunctionDef, cst.ClassDef))]
@@ -284,7 +299,7 @@ class Training:
         """Whether the decorator may hand the function on to somebody."""
         made = decorator.decorator
         values = self.resolver.values(made.func if isinstance(made, cst.Call) else made)
-        return not values or any(not isinstance(v, External) or v.path != "tensorflow.function" for v in values)
+        return not values or any(v != _GRAPH_MAKER for v in values)
 
     def _assignments(self) -> Iterator[Update]:
         for call, func in self.methods(*api.SETTING_VARIABLES):
@@ -409,7 +424,7 @@ class Training:
         found = [
             (self.tree.order[call], number)
             for number, function in enumerate(self.tree.functions)
-            for call in self.resolver.callers(function)
+            for call in (*self.resolver.callers(function), *self.resolver.run_by_partials(function))
         ]
         numbers = {function: number for number, function in enumerate(self.tree.functions)}
         unwritten = Unwritten(self.tree, self.resolver).runs()

@@ -206,7 +206,8 @@ class Trained:
         values = self.resolver.values(node)
         if values == (_NONE,):  # of a parameter that may be left out
             return
-        if values and all(self.kinds.is_variable(v) or self.kinds.has_weights(v) for v in values):
+        made = [value for value in values if value != _NONE]  # `self.weights = None` until it is made
+        if made and all(self.kinds.is_variable(v) or self.kinds.has_weights(v) for v in made):
             yield node
             return
         bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
