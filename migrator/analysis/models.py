@@ -206,10 +206,19 @@ def _may_hold(run: Run, node: cst.CSTNode, models: set[Atom]) -> bool:
                 if binding.kind == "param":  # data, of which it is not seen what they are of
                     return True
                 given = binding.node if isinstance(binding.node, cst.FunctionDef) else _given(run, binding)
+                if _is_empty(given):  # whatever fills it
+                    return True
                 if given is not None and given not in seen:
                     seen.add(given)
                     queue.append(given)
     return False
+
+
+def _is_empty(given: cst.CSTNode | None) -> bool:
+    """Whether it is a list or dictionary without anything in it."""
+    if isinstance(given, cst.Call):
+        return not given.args
+    return isinstance(given, (cst.List, cst.Dict)) and not given.elements
 
 
 def _same_name(name: cst.Name, node: cst.BaseExpression) -> bool:

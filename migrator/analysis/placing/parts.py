@@ -60,6 +60,8 @@ class Parts:
         if name == "shape":
             return self.shape(data)
         if data.is_replicated or isinstance(data.placement, (Unknown, Local)):
+            if not data.nested or name in ragged.VALUES | ragged.STRUCTURE:  # other numbers of these than of rows
+                data = replace(data, counts=(), batch=frozenset())
             return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True, maker=None))
         if isinstance(data.placement, Sharded) and name in ragged.VALUES:
             return Value(replace(data, placement=replace(data.placement, rows="ragged"), rank=None, nested=False))
