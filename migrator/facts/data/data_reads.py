@@ -25,6 +25,9 @@ from migrator.facts.training.trained import Trained
 _FUNCTIONS = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", f"{api.RUNTIME}.", "horovod.", "npu_device.")
 
 
+_NUMBERS = ("builtins.len", "builtins.int", "builtins.float", "builtins.range")
+
+
 class DataReads:
     def __init__(
         self, tree: Tree, resolver: Resolver, kinds: Kinds, trained: Trained, rows: RowFinder, numbers: Numbers,
@@ -165,6 +168,8 @@ class DataReads:
 
     def is_number_or_constant(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
+        if any(calls(v) in _NUMBERS for v in values) and self.rows.of(node) is not None:
+            return False  # `labels[i : i + 8]` of a list of such
         is_known = (bool(values) and all(map(self._is_constant, values))) or self.numbers.is_number(node)
         is_known = is_known or self.rows.rowless.is_number(node) or self.rows.rowless.comes_to_a_number(node)
         return is_known or self._lists_weights(node) or self._is_key(node)
@@ -234,7 +239,7 @@ class DataReads:
             or self.kinds.is_variable(value)
             or self.kinds.is_tape(value)
             or path.startswith(("keras.losses.", "keras.metrics.", "keras.optimizers.", "keras.regularizers."))
-            or path in ("builtins.len", "builtins.int", "builtins.float", "builtins.range")
+            or path in _NUMBERS
         )
 
 
