@@ -377,8 +377,9 @@ class Statements:
             self.run.objects.store_item(owner, index, value, target)
             if owner.data is not None and not in_place.store_rows(self.run, owner.data, index, value, target):
                 arrays.store(self.run, owner.data, index, value, target, frame)
-            if owner.data is not None and owner.data.is_replicated and isinstance(target.value, cst.Name):
-                self.run.bindings.assign(target.value.value, v.forgotten(self.eval(target.value, frame)), frame)
+            element = owner.data is not None and owner.data.is_replicated and bool(owner.data.batch)
+            if element and isinstance(target.value, cst.Name):  # what is put in may have other rows than the rest
+                self.run.bindings.assign(target.value.value, v.forgotten(owner), frame)
 
     def _unpack(self, elements: Sequence[cst.BaseElement], value: Value, node: cst.CSTNode, frame: Frame) -> None:
         starred = next((i for i, e in enumerate(elements) if isinstance(e, cst.StarredElement)), None)

@@ -97,9 +97,22 @@ class Openings:
             ]
         elif isinstance(target, cst.Attribute):
             uses = [a for a in self._attributes if a.attr.value == target.attr.value and a is not target]
+            if self._asks_for_attributes(target.attr.value):
+                return True
         else:
             return True
         return not all(map(self._is_written_into, uses))
+
+    def _asks_for_attributes(self, name: str) -> bool:
+        """Whether the program may read the attribute otherwise: `getattr(log, "file")`, `log.__dict__["file"]`."""
+        if any(attribute.attr.value == "__dict__" for attribute in self._attributes):
+            return True
+        for call in self.tree.calls:
+            asking = set(self.resolver.public(call.func)) & {"builtins.getattr", "builtins.vars", "operator.attrgetter"}
+            texts = [arg.value.evaluated_value for arg in call.args if isinstance(arg.value, cst.SimpleString)]
+            if asking and (not texts or name in texts):
+                return True
+        return False
 
     def _may_be_bound_by(self, name: cst.Name, assign: cst.CSTNode | None) -> bool:
         bindings = self.resolver.reaching(name)
