@@ -23,8 +23,7 @@ from migrator.facts.program.tree import Binding, Statement, Tree, semantic_child
 from migrator.facts.training.trained import Trained
 
 _FUNCTIONS = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", f"{api.RUNTIME}.", "horovod.", "npu_device.")
-
-
+# What gives a number, or numbers: an item of a list of them has no rows, a slice of the list has.
 _NUMBERS = ("builtins.len", "builtins.int", "builtins.float", "builtins.range")
 
 
