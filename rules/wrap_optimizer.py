@@ -12,9 +12,9 @@ after:
 
 Leaves alone: models that are compiled but never trained here; models whose own `train_step` applies the gradients
 (they are reduced there); an optimizer that is distributed already.
-Refuses: `compile(**config)`, where the optimizer cannot be seen; `jit_compile=True`, which cannot hold the
-collectives; a fitted model whose `compile` is not in this file; an optimizer that minimises and is made elsewhere;
-a model whose layers tie the samples of a batch together where nothing can be written.
+Refuses: `compile(**config)`, where the optimizer cannot be seen; a fitted model whose `compile` is not in this file;
+an optimizer that minimises and is made elsewhere; a model whose layers tie the samples of a batch together where
+nothing can be written.
 """
 
 from __future__ import annotations
@@ -80,10 +80,6 @@ def _wrap_compiled(facts: Facts, compile_: Fit) -> Findings:
             "pass it as optimizer=... in the call",
             True,
         )
-        return
-    jit = facts.keywords.given(call, "jit_compile")
-    if isinstance(jit, cst.Name) and jit.value == "True":
-        yield Refusal(jit, "a step compiled by XLA cannot hold the collectives", "set jit_compile=False", True)
         return
     loss = compiled_loss(facts, compile_)
     if loss is not None:

@@ -57,6 +57,7 @@ from migrator.facts.startup.standard_imports import StandardImports
 from migrator.facts.training.apart import Apart
 from migrator.facts.training.built import Built
 from migrator.facts.training.by_hand import ByHand
+from migrator.facts.training.compiled_by_xla import CompiledByXla
 from migrator.facts.training.early_reads import EarlyReads
 from migrator.facts.training.looked_at import LookedAt
 from migrator.facts.training.optimizers import Optimizers
@@ -139,6 +140,10 @@ class Facts:
     @cached_property
     def unsupported(self) -> Unsupported:
         return Unsupported(self.tree, self.resolver, self.kinds, self.training)
+
+    @cached_property
+    def compiled_by_xla(self) -> CompiledByXla:
+        return CompiledByXla(self.tree, self.resolver, self.training, self.ports, self.ranks, lambda: self.repairs)
 
     @cached_property
     def trained(self) -> Trained:

@@ -56,6 +56,7 @@ def verdict_on(expected: str, found: str) -> Verdict:
         ("logs/20260102-101112/train", "logs/20260203-111213/train"),
         ("18:43:19,123 INFO done", "19:01:02,456 INFO done"),
         ("<Model object at 0x7f11aa>", "<Model object at 0x7f22bb>"),
+        ("  139866890290576: TensorSpec(shape=())", "  139990117735632: TensorSpec(shape=())"),
         ("2026-01-02 10:11:12 epoch 1", "2026-02-03 11:12:13 epoch 1"),
         ("22/22 [====] - 1s 5ms/step - loss: 0.5127", "22/22 [====] - 9s 80ms/step - loss: 0.5127"),
         ("[0.12 -3.1e-09 4.5]", "[ 0.12 2.7e-09 4.5]"),

@@ -104,7 +104,6 @@ class Unsupported:
             *self._methods_apart(),
             *self._lost_gradients(),
             *self._taken_in_optimizers(),
-            *self._compiled_steps(),
             *self._raw_updates(),
             *self._classes_of_type(),
         ]
@@ -139,17 +138,6 @@ class Unsupported:
             if not _is_text(value, "tensorflow"):
                 yield UnsupportedTraining(
                     node, "Keras runs on another backend than TensorFlow here", "set it to tensorflow"
-                )
-
-    def _compiled_steps(self) -> Iterator[UnsupportedTraining]:
-        """`tf.function(jit_compile=True)` around an update, or around the place where its gradients are reduced."""
-        for call in self.tree.calls:
-            jit = argument(call, "jit_compile") or argument(call, "experimental_compile")
-            if jit is None or not isinstance(jit.value, cst.Name) or jit.value.value != "True":
-                continue
-            if External("tensorflow.function") in self.resolver.values(call.func) and self._compiles_step(call):
-                yield UnsupportedTraining(
-                    call, "a step compiled by XLA cannot hold the collectives", "leave jit_compile out of this step"
                 )
 
     def _raw_updates(self) -> Iterator[UnsupportedTraining]:
@@ -203,16 +191,6 @@ class Unsupported:
                     "a class is made here while the script runs, so which methods its objects have is not seen",
                     "write it out: class Name(Base): ...",
                 )
-
-    def _compiles_step(self, call: cst.Call) -> bool:
-        owner = self.tree.parent.get(call)
-        if isinstance(owner, cst.Decorator):
-            functions: list[cst.CSTNode] = [self.tree.parent[owner]]
-        else:
-            functions = [v.node for v in self.resolver.values(call) if isinstance(v, Function)]
-        bodies = [body for f in functions for body in self.training.reached_from(f)]
-        sites = [site for u in self.training.updates for site in (u.call, *(g.computed for g in u.gradients))]
-        return any(self.tree.contains(body, site) for body in bodies for site in sites)
 
     def _unknown_fits(self) -> Iterator[UnsupportedTraining]:
         known = {fit.call for fit in self.training.fits}

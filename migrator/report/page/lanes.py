@@ -11,7 +11,7 @@ LANES = {
     "Loss": ("scale-loss", "gather-batch", "traced-state"),
     "Update": (
         "all-reduce-gradients", "wrap-optimizer", "unreduced-gradients", "dropped-reduction", "reduced-twice",
-        "wrong-reduction",
+        "wrong-reduction", "xla-on-one-device",
     ),
     "Decisions": ("average-metrics", "synchronise-callbacks"),
     "Files": ("write-once", "unguarded-write"),

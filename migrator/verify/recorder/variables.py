@@ -74,6 +74,8 @@ def moved_apart(tensorflow: ModuleType, initial_value: Any, dtype: Any, rank: in
     without a broadcast: a number of Python's, or one throughout. Draws no random number."""
 
     def moved(value: Any) -> Any:
+        if value is None:
+            return None  # of a saved model, whose file gives it later
         tensor = tensorflow.convert_to_tensor(value, dtype=dtype)
         if not tensor.dtype.is_floating or isinstance(value, (int, float)):
             return tensor
