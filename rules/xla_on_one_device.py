@@ -19,6 +19,7 @@ A setting that is no constant is kept: `jit_compile=args.xla and lockstep.size()
 
 Leaves alone: functions that no worker waits in for others, such as one that only computes gradients; models that are
 never trained; `jit_compile="auto"`, which the runtime turns off for Keras's models.
+Refuses: nothing.
 """
 
 from __future__ import annotations
