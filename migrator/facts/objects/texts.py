@@ -116,15 +116,17 @@ class Texts:
                 yield "0"
             elif isinstance(value, Result) and calls(value) == "builtins.str" and value.call.args:
                 yield from self._of(value.call.args[0].value, depth + 1)
-            elif isinstance(value, Member) and self._holds_settings(value.owner):
+            elif isinstance(value, Member) and self._is_setting(value):
                 yield from self._put(value.owner, value.name, depth)
             else:
                 yield OPEN
 
-    def _holds_settings(self, owner: Value) -> bool:
-        """Whether it has no attributes but those that the program writes: `opt = lambda: None`, `opt = Namespace()`."""
-        is_made = isinstance(owner, Result) and calls(owner) in _NAMESPACES
-        return (is_made or isinstance(owner, Function)) and not self._sets_by_name
+    def _is_setting(self, value: Member) -> bool:
+        """Whether it is an attribute of what has none but those that the program writes: `opt = lambda: None`,
+        `opt = Namespace()`."""
+        is_made = isinstance(value.owner, Result) and calls(value.owner) in _NAMESPACES
+        is_own = is_made or isinstance(value.owner, Function)
+        return is_own and not value.name.startswith("__") and not self._sets_by_name
 
     def _put(self, owner: Value, name: str, depth: int) -> Iterator[str]:
         """What is put into such an attribute: of whatever object, so that none is missed whose name is not seen."""
@@ -146,10 +148,18 @@ class Texts:
         tree = self.resolver.tree
         if any(tree.names.get(name) for name in ("setattr", "__setattr__", "__dict__")):
             return True
-        if any(arg.keyword is not None and arg.keyword.value == "namespace" for call in tree.calls for arg in call.args):
+        if not all(map(self._is_only_read, tree.names.get("vars", ()))):
             return True
-        parsing = (call for call in tree.calls if method_called(call) in _PARSING)
-        return any(len(call.args) > 1 for call in parsing) or not all(map(self._is_only_read, tree.names.get("vars", ())))
+        return any(not self._parses_alone(name) for path in _PARSING for name in tree.names.get(path, ()))
+
+    def _parses_alone(self, name: cst.Name) -> bool:
+        """`parser.parse_args(words)`, into an object of its own; or it is no method."""
+        method = self.resolver.tree.parent[name]
+        call = self.resolver.tree.parent[method]
+        if not isinstance(method, cst.Attribute) or not isinstance(call, cst.Call) or call.func is not method:
+            return not isinstance(method, cst.Attribute)
+        is_given = any(arg.star or (arg.keyword is not None and arg.keyword.value == "namespace") for arg in call.args)
+        return len(call.args) < 2 and not is_given
 
     def _is_only_read(self, name: cst.Name) -> bool:
         """`vars(opt).items()`"""
