@@ -56,6 +56,16 @@ def test_layers_that_draw_as_tensorflow_does() -> None:
     assert trained_with("import tensorflow_addons as tfa\nX = tfa.image.gaussian_filter2d(X)") == ""
 
 
+@pytest.mark.parametrize("package", ["bs4", "librosa", "pycocotools", "spektral", "tensorflow_text"])
+def test_packages_whose_source_draws_as_the_workers_do(package: str) -> None:
+    assert trained_with(f"import {package}\nX = {package}.load('samples')") == ""
+
+
+@pytest.mark.parametrize("package", ["albumentations", "imgaug", "sentencepiece"])
+def test_packages_with_generators_of_their_own(package: str) -> None:
+    assert trained_with(f"import {package}\nX = {package}.load('samples')") == package
+
+
 @pytest.mark.parametrize(
     "before",
     [

@@ -42,8 +42,12 @@ _ELSEWHERE = frozenset({
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 
 
-# They draw by TensorFlow's generators.
-_OF_TENSORFLOW = frozenset({"tensorflow_addons", "tensorflow_hub"})
+# They draw by the generators of TensorFlow and NumPy that all workers have in common, or not at all, as their source
+# says: what they make of the same files is the same on all.
+_DRAWING_ALIKE = frozenset({
+    "bs4", "librosa", "lxml", "mido", "nibabel", "ordered_set", "oyaml", "pretty_midi", "pycocotools", "six",
+    "soundfile", "spektral", "tensorflow_addons", "tensorflow_datasets", "tensorflow_hub", "tensorflow_text",
+})  # fmt: skip
 
 
 def is_known(root: str) -> bool:
@@ -64,4 +68,4 @@ def is_there(root: str) -> bool:
 def draws_alike(module: str) -> bool:
     """Whether the package draws no random numbers but from generators that the workers have in common."""
     root = module.partition(".")[0]
-    return is_known(root) or root in _OF_TENSORFLOW
+    return is_known(root) or root in _DRAWING_ALIKE

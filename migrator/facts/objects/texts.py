@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import islice, product
 from string import Formatter
 
@@ -12,7 +13,7 @@ import libcst as cst
 
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Literal, Result, calls
+from migrator.facts.objects.values import External, Function, Literal, Member, Result, Value, calls
 from migrator.facts.program.syntax import method_called
 
 OPEN = "_open_"  # stands for a part of a text that is not seen
@@ -25,6 +26,10 @@ _HANDING = (_PARTIAL, "builtins.getattr")
 _RUNNING_ANY = ("timeit.", "numexpr.", "pandas.eval", "code.", "runpy.", "cProfile.run", "profile.run")
 _CONVERSION = re.compile(r"%(?:\(\w*\))?[-+ #0-9.]*([a-zA-Z%])")
 _NUMBERS = "bdeEfFgGioxX"
+# Objects for settings, what may set some of these from the command line, and what reads all that they hold.
+_NAMESPACES = frozenset({"argparse.Namespace", "types.SimpleNamespace"})
+_PARSING = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args"})
+_READING = frozenset({"copy", "items", "keys", "values"})
 _PLAIN = frozenset({
     "abs", "bool", "float", "int", "isinstance", "len", "list", "max", "min", "print", "range", "round", "str", "sum",
     "tuple", "type", "zip",
@@ -111,8 +116,57 @@ class Texts:
                 yield "0"
             elif isinstance(value, Result) and calls(value) == "builtins.str" and value.call.args:
                 yield from self._of(value.call.args[0].value, depth + 1)
+            elif isinstance(value, Member) and self._is_setting(value):
+                yield from self._put(value.owner, value.name, depth)
             else:
                 yield OPEN
+
+    def _is_setting(self, value: Member) -> bool:
+        """Whether it is an attribute of what has none but those that the program writes: `opt = lambda: None`,
+        `opt = Namespace()`."""
+        is_made = isinstance(value.owner, Result) and calls(value.owner) in _NAMESPACES
+        is_own = is_made or isinstance(value.owner, Function)
+        return is_own and not value.name.startswith("__") and not self._sets_by_name
+
+    def _put(self, owner: Value, name: str, depth: int) -> Iterator[str]:
+        """What is put into such an attribute: of whatever object, so that none is missed whose name is not seen."""
+        given = [*owner.call.args] if isinstance(owner, Result) else []
+        found: list[cst.CSTNode | None] = [
+            arg.value if arg.keyword is not None else None
+            for arg in given
+            if arg.keyword is None or arg.keyword.value == name
+        ]
+        for binding in self.resolver.tree.attributes.get(name, ()):
+            found.append(binding.value if binding.kind == "assign" and not binding.path else None)
+        for node in found or [None]:
+            yield from self._of(node, depth + 1) if node is not None else (OPEN,)
+
+    @cached_property
+    def _sets_by_name(self) -> bool:
+        """Whether attributes may be set of which the program does not write the names: by `setattr`, `vars(opt)`, or
+        what parses the command line into an object that it is given."""
+        tree = self.resolver.tree
+        if any(tree.names.get(name) for name in ("setattr", "__setattr__", "__dict__")):
+            return True
+        if not all(map(self._is_only_read, tree.names.get("vars", ()))):
+            return True
+        return any(not self._parses_alone(name) for path in _PARSING for name in tree.names.get(path, ()))
+
+    def _parses_alone(self, name: cst.Name) -> bool:
+        """`parser.parse_args(words)`, into an object of its own; or it is no method."""
+        method = self.resolver.tree.parent[name]
+        call = self.resolver.tree.parent[method]
+        if not isinstance(method, cst.Attribute) or not isinstance(call, cst.Call) or call.func is not method:
+            return not isinstance(method, cst.Attribute)
+        is_given = any(arg.star or (arg.keyword is not None and arg.keyword.value == "namespace") for arg in call.args)
+        return len(call.args) < 2 and not is_given
+
+    def _is_only_read(self, name: cst.Name) -> bool:
+        """`vars(opt).items()`"""
+        tree = self.resolver.tree
+        call = tree.parent[name]
+        method = tree.parent[call] if isinstance(call, cst.Call) and call.func is name else None
+        return isinstance(method, cst.Attribute) and method.attr.value in _READING
 
     def _joined(self, parts: Iterable[cst.CSTNode], depth: int) -> Iterator[str]:
         alternatives = [list(islice(self._of(part, depth + 1), _MOST)) for part in parts]

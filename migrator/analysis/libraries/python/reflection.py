@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -163,6 +164,19 @@ def _execute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
     return NONE
 
 
+def _evaluate(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`eval("Generator")`, `eval("layers.Dense")`: what the names stand for there, where the text is seen and nothing
+    else."""
+    text = args.positional[0].constant if len(args.positional) == 1 and not args.keywords else None
+    first, *inner = text.strip(" \t").split(".") if isinstance(text, str) else [""]
+    if not all(name.isidentifier() and not iskeyword(name) for name in (first, *inner)):
+        return run.libraries.unread("builtins.eval", args, node, frame)
+    found = run.bindings.load(first, frame)
+    for name in inner:
+        found = run.objects.attribute(found, name, node)
+    return found
+
+
 def _set_by_text(text: str) -> Iterator[str]:
     """The names of what the text binds or changes."""
     try:
@@ -237,6 +251,7 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.vars": _namespace,
     "builtins.globals": _namespace,
     "builtins.exec": _execute,
+    "builtins.eval": _evaluate,
     "operator.setitem": _set_item,
     "builtins.isinstance": _is_instance,
     "builtins.hasattr": _replicated,
