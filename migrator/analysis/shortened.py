@@ -126,6 +126,7 @@ def _becomes(
 
 def _holders(run: Run, atom: Container, frame: Frame) -> Iterator[str]:
     """The names of the frame that hold the list; nameless, all else that does."""
+    sought = frozenset((atom,))
     frames = {*run.running}
     outer: Frame | None = frame
     while outer is not None:
@@ -133,16 +134,20 @@ def _holders(run: Run, atom: Container, frame: Frame) -> Iterator[str]:
         outer = outer.parent
     for other in frames:
         for name, value in (other.names or {}).items():
-            if _holds(value, atom):
+            if _holds(value, sought):
                 yield name if other is frame and atom in value.objects else ""
     for _, value in run.heap.held():
-        if _holds(value, atom):
+        if _holds(value, sought):
             yield ""
 
 
-def _holds(value: Value, atom: Container) -> bool:
-    return atom in value.objects or any(
-        _holds(item, atom) for o in value.objects if isinstance(o, Tuple) for item in o.items
+def _holds(value: Value, sought: frozenset[Atom]) -> bool:
+    """Whether it is one of these, or a tuple holds it. Two sets know the hashes of what is in them: that of an object
+    takes long to find, and all values of the program are asked."""
+    objects = value.objects
+    return bool(objects) and (
+        not objects.isdisjoint(sought)
+        or any(_holds(item, sought) for o in objects if isinstance(o, Tuple) for item in o.items)
     )
 
 

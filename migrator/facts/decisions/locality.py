@@ -164,6 +164,8 @@ class Locality:
     @contextmanager
     def trying(self) -> Iterator[None]:
         """What is settled or forgotten inside is as before afterwards."""
+        if self._changed and self._spread is not None:  # once, and not inside and afterwards
+            _ = self._marks
         settled, agreed, origins, spread = set(self._settled), set(self._agreed), dict(self.origins), self._spread
         changed, self._changed = self._changed, list(self._changed)
         self._spread = spread and spread.copy()

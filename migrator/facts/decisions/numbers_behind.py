@@ -173,9 +173,13 @@ class NumbersBehind:
             return False
         if node not in self._combined_before:
             self._combined_before[node] = False  # while it is asked
+            is_combined = False
             with self.locality.trying():
-                behind = [n for key in self.locality.inputs(node) for n in self._numbers(key, {node}, None)]
-            self._combined_before[node] = bool(behind) and all(n.reduction for n in behind)
+                for behind in (n for key in self.locality.inputs(node) for n in self._numbers(key, {node}, None)):
+                    is_combined = bool(behind.reduction)
+                    if not is_combined:  # to settle the others, too, takes long
+                        break
+            self._combined_before[node] = is_combined
         return self._combined_before[node]
 
     def _counts(self, node: cst.BaseExpression, marks: Marks) -> bool:

@@ -79,47 +79,48 @@ class Spread:
         self, numbers: Iterable[int], origins: Mapping[int, Marks], closed: Collection[int], agreed: Collection[int]
     ) -> None:
         """Finds anew what marks these values have, and those that have theirs from them."""
-        came, edges = self._came, self.dependence.edges
+        marks, came = self.marks, self._came
+        edges, sources = self.dependence.edges, self.dependence.sources
+        passed_in, lets_in = self._passed, self._lets_in
 
         def given(number: int, wanted: Marks, time: int) -> Marks:
             """Which of these marks are its own, or come from values that have theirs from before that time."""
             mark = origins.get(number, 0)
-            if number not in closed and self._lets_in(number):
-                for source, way in self.dependence.sources[number]:
+            if number not in closed and lets_in(number):
+                for source, way in sources[number]:
                     if not wanted & ~mark:
                         break
-                    if way not in DECIDING or source not in agreed:
-                        mark |= self._passed[way][self._before(source, time)]
+                    times = came.get(source)
+                    # Most have none, or none of this time; what chooses nothing is looked up last.
+                    if times is None or times[0][0] >= time:
+                        continue
+                    before = marks[source] if times[-1][0] < time else sum(m for at, m in times if at < time)
+                    new = passed_in[way][before] & wanted & ~mark
+                    if new and (way not in DECIDING or source not in agreed):
+                        mark |= new
             return mark & wanted
 
         changed = {number for number in numbers if number in self.marks}
-        queue = [(time, number, mark) for number in changed for time, mark in came[number]]
+        # By the times, which no two share.
+        asked = {time: (number, mark) for number in changed for time, mark in came[number]}
+        queue = list(asked)
         heapify(queue)
-        asked = set(queue)
         while queue:
-            time, number, mark = heappop(queue)
+            time = heappop(queue)
+            number, mark = asked[time]
             gone = mark & ~given(number, mark, time)
             if not gone:
                 continue
             changed.add(number)
             self._lose(number, gone)
             for user, way in edges[number]:
-                passed = self._passed[way][gone]
+                passed = passed_in[way][gone]
                 for at, mark in came.get(user, ()) if passed else ():
-                    if at > time and mark & passed and (at, user, mark) not in asked:
-                        asked.add((at, user, mark))
-                        heappush(queue, (at, user, mark))
+                    if at > time and mark & passed and at not in asked:
+                        asked[at] = user, mark
+                        heappush(queue, at)
         now = self._time + 1
         self.add([(number, given(number, -1, now)) for number in changed], closed, agreed)
-
-    def _before(self, number: int, time: int) -> Marks:
-        """The marks that the value had before that time."""
-        came = self._came.get(number)
-        if came is None:
-            return 0
-        if came[-1][0] < time:
-            return self.marks[number]
-        return sum(mark for at, mark in came if at < time)
 
     def _lose(self, number: int, gone: Marks) -> None:
         kept = self.marks[number] & ~gone

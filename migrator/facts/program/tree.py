@@ -510,7 +510,12 @@ class Tree:
 
     def is_in(self, node: cst.CSTNode, outer: Iterable[cst.CSTNode]) -> bool:
         """Whether one of these contains the node, or is it."""
-        return any(self.contains(each, node) for each in outer)
+        orders, last_orders = self.order, self._last_orders
+        for each in outer:
+            first = orders[each]
+            if first <= orders[node] <= last_orders[first]:
+                return True
+        return False
 
     def names_in(self, node: cst.CSTNode) -> Iterator[cst.Name]:
         return (inner for inner in nodes_in(node) if isinstance(inner, cst.Name))
