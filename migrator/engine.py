@@ -23,6 +23,7 @@ from migrator.facts.script import Facts
 from migrator.files.imports import reachable
 from migrator.files.programs import Program
 from migrator.files.self_tests import without_self_tests
+from migrator.files.unused import asked_of_used
 from migrator.findings.found import Found, changes_of, extent, finding_of, moved, site, with_causes
 from migrator.findings.heeded import Heeded, Heeding, heed, needless, told
 from migrator.findings.missing import pointed_out
@@ -114,7 +115,14 @@ def _migrate_together(
         try:
             with _deep_recursion():
                 scripts = {script.path: script for script in without_self_tests(list(scripts.values()), program)}
-                done.update(_migrate(list(scripts.values()), sources, failures, program, rules, target, heeding))
+
+                def asked(scripts: Sequence[Script]) -> dict[Path, Outcome]:
+                    return dict(_migrate(scripts, sources, failures, program, rules, target, heeding))
+
+                found = asked(list(scripts.values()))
+                if not (heeding.is_strict or heeding.only_looks):
+                    found = asked_of_used(list(scripts.values()), sources, program, found, asked)
+                done.update(found)
             break
         except UnknownWord as error:
             path = next(p for p, script in scripts.items() if script.module is error.module)
@@ -174,7 +182,9 @@ def _migrate(
         before, remarks = told(findings, findings)
         data = program.files[script.path]
         outcome = Outcome(data, data, before, old, old, before, remarks=remarks, remarks_after=remarks)
-        outcome = replace(outcome, read=tuple(sorted(facts.sources.read)), trains_whole=facts.trains_whole)
+        outcome = replace(
+            outcome, read=tuple(sorted(facts.sources.read)), trains=facts.trains, trains_whole=facts.trains_whole
+        )
         if script.path in edits:
             spans = facts.spans(script.module)
             edited = Edited(facts.tree, spans, edits[script.path], script.style)
