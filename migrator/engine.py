@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import libcst as cst
@@ -116,13 +117,11 @@ def _migrate_together(
             with _deep_recursion():
                 scripts = {script.path: script for script in without_self_tests(list(scripts.values()), program)}
 
-                def asked(scripts: Sequence[Script]) -> dict[Path, Outcome]:
-                    return dict(_migrate(scripts, sources, failures, program, rules, target, heeding))
-
-                found = asked(list(scripts.values()))
-                if not (heeding.is_strict or heeding.only_looks):
-                    found = asked_of_used(list(scripts.values()), sources, program, found, asked)
-                done.update(found)
+                asked = partial(_asked, sources, failures, program, rules, target, heeding)
+                may_leave = not (heeding.is_strict or heeding.only_looks)
+                several = list(scripts.values())
+                found = asked_of_used(several, sources, program, asked) if may_leave else asked(several)
+            done.update(found)
             break
         except UnknownWord as error:
             path = next(p for p, script in scripts.items() if script.module is error.module)
@@ -139,6 +138,18 @@ def _migrate_together(
             done.update((path, too_deep) for path in scripts if mentions_training(program.files[path]))
             break
     return {path: outcome for path, outcome in done.items() if path not in program.context}
+
+
+def _asked(
+    sources: Mapping[Path, Source],
+    failures: Mapping[Path, Failure],
+    program: Program,
+    rules: Sequence[Rule],
+    target: Target,
+    heeding: Heeding,
+    scripts: Sequence[Script],
+) -> dict[Path, Outcome]:
+    return dict(_migrate(scripts, sources, failures, program, rules, target, heeding))
 
 
 @contextmanager

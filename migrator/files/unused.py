@@ -23,7 +23,7 @@ from migrator.findings.results import Finding, Outcome, Remarks
 from migrator.notebooks.cells import SUFFIX
 from migrator.records import dataclass
 from migrator.text.parsing import parse
-from migrator.text.source import Source
+from migrator.text.source import Source, mentions_training
 
 _Definition = Union[cst.FunctionDef, cst.ClassDef]
 
@@ -60,35 +60,59 @@ class Unused:
     last_line: int
     column: int
 
+    def among(self, outcome: Outcome) -> list[Finding]:
+        """The findings that stand in it."""
+        return [f for f in outcome.findings if self.first_line <= f.line <= self.last_line]
+
 
 def asked_of_used(
     scripts: Sequence[Script],
     sources: Mapping[Path, Source],
     program: Program,
-    found: Mapping[Path, Outcome],
     asked: Callable[[Sequence[Script]], Mapping[Path, Outcome]],
 ) -> dict[Path, Outcome]:
-    """What comes of the files without what nothing in them runs, where that leaves fewer refusals and a training; else
-    what was `found` with it."""
-    together = dict(found)
-    refused = _refusals(together)
-    if not refused:
+    """What comes of the files without what nothing in them runs, where that is refused, or too much to be analysed, and
+    a training is left; else what comes of all of them. Raises RecursionError."""
+    together: dict[Path, Outcome] | None
+    try:
+        together = dict(asked(scripts))
+    except RecursionError:
+        together = None
+    if together is not None and not _refusals(together):
         return together
     left = unused(scripts, Facts(scripts, site_packages=program.site_packages))
-    if not left:
-        return together
-    if not any(_refused_in(one, together[path]) for path, several in left.items() for one in several):
-        return together
-    apart = asked([without(script, left.get(script.path, ())) for script in scripts])
-    may_train = any(outcome.trains or outcome.refusals for outcome in apart.values())
-    if _refusals(apart) > refused or not may_train:
-        return together
+    apart = _apart(scripts, sources, left, together, asked) if left else None
+    if apart is not None:
+        return apart
+    if together is None:
+        raise RecursionError
+    return together
+
+
+def _apart(
+    scripts: Sequence[Script],
+    sources: Mapping[Path, Source],
+    left: Mapping[Path, Sequence[Unused]],
+    together: Mapping[Path, Outcome] | None,
+    asked: Callable[[Sequence[Script]], Mapping[Path, Outcome]],
+) -> dict[Path, Outcome] | None:
+    if together is not None and not any(
+        finding.is_refusal for path, several in left.items() for one in several for finding in one.among(together[path])
+    ):
+        return None
+    found = asked([without(script, left.get(script.path, ())) for script in scripts])
+    # A library whose training nothing here runs is judged by all that it has.
+    if not any(outcome.trains or (together is not None and outcome.refusals) for outcome in found.values()):
+        return None
+    if together is not None and _refusals(found) > _refusals(together):
+        return None
     whole: dict[Path, Outcome] = {}
     for script in scripts:
         path = script.path
-        outcome = put_back(script, sources[path], apart[path], left.get(path, ()), together[path])
+        before = together[path] if together is not None else None
+        outcome = put_back(script, sources[path], found[path], left.get(path, ()), before)
         if outcome is None:
-            return together
+            return None
         whole[path] = outcome
     return whole
 
@@ -137,7 +161,7 @@ def without(script: Script, several: Sequence[Unused]) -> Script:
 
 
 def put_back(
-    script: Script, source: Source, outcome: Outcome, several: Sequence[Unused], before: Outcome
+    script: Script, source: Source, outcome: Outcome, several: Sequence[Unused], before: Outcome | None
 ) -> Outcome | None:
     """What came of the file without these, with them again; `before`: what comes of it with them. None where something
     would be changed in one."""
@@ -149,10 +173,9 @@ def put_back(
         parts += [old[position : change.start], change.new]
         position = change.end
     text = "".join([*parts, old[position:]])
-    told = tuple(_told(one, before) for one in several if _findings_in(one, before))
-    moved = tuple(
-        replace(one, line=_line_after(outcome, old, one), end_line=_line_after(outcome, old, one)) for one in told
-    )
+    told = tuple(finding for one in several for finding in _told(one, old, before))
+    lines = [_line_after(outcome, old, one) for one in told]
+    moved = tuple(replace(one, line=line, end_line=line) for one, line in zip(told, lines))
     remarks = Remarks(tuple(sorted((*outcome.remarks.trusted, *told))), outcome.remarks.unused)
     after = Remarks(tuple(sorted((*outcome.remarks_after.trusted, *moved))), outcome.remarks_after.unused)
     data = source.encode(text) if outcome.is_changed else outcome.old
@@ -169,18 +192,14 @@ def _line_after(outcome: Outcome, old: str, finding: Finding) -> int:
     return finding.line + shift
 
 
-def _findings_in(one: Unused, outcome: Outcome) -> list[Finding]:
-    return [f for f in outcome.findings if one.first_line <= f.line <= one.last_line]
-
-
-def _refused_in(one: Unused, outcome: Outcome) -> bool:
-    return any(finding.is_refusal for finding in _findings_in(one, outcome))
-
-
-def _told(one: Unused, before: Outcome) -> Finding:
-    rule = _findings_in(one, before)[0].rule
+def _told(one: Unused, text: str, before: Outcome | None) -> Iterator[Finding]:
+    """That it is left, if there was something to do, or may have been."""
+    rules = [f.rule for f in one.among(before)] if before is not None else []
+    if before is None and mentions_training(text[one.start : one.end].encode()):
+        rules = ["all-reduce-gradients"]
     end = one.column + len(one.name)
-    return Finding(one.first_line, one.column, rule, _REASON, _ADVICE, False, one.first_line, end, one.name)
+    for rule in rules[:1]:
+        yield Finding(one.first_line, one.column, rule, _REASON, _ADVICE, False, one.first_line, end, one.name)
 
 
 def _may_be_left(statement: cst.CSTNode, script: Script, facts: Facts) -> bool:
