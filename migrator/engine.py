@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import libcst as cst
@@ -23,6 +24,7 @@ from migrator.facts.script import Facts
 from migrator.files.imports import reachable
 from migrator.files.programs import Program
 from migrator.files.self_tests import without_self_tests
+from migrator.files.unused import asked_of_used
 from migrator.findings.found import Found, changes_of, extent, finding_of, moved, site, with_causes
 from migrator.findings.heeded import Heeded, Heeding, heed, needless, told
 from migrator.findings.missing import pointed_out
@@ -114,7 +116,12 @@ def _migrate_together(
         try:
             with _deep_recursion():
                 scripts = {script.path: script for script in without_self_tests(list(scripts.values()), program)}
-                done.update(_migrate(list(scripts.values()), sources, failures, program, rules, target, heeding))
+
+                asked = partial(_asked, sources, failures, program, rules, target, heeding)
+                may_leave = not (heeding.is_strict or heeding.only_looks)
+                several = list(scripts.values())
+                found = asked_of_used(several, sources, program, asked) if may_leave else asked(several)
+            done.update(found)
             break
         except UnknownWord as error:
             path = next(p for p, script in scripts.items() if script.module is error.module)
@@ -131,6 +138,18 @@ def _migrate_together(
             done.update((path, too_deep) for path in scripts if mentions_training(program.files[path]))
             break
     return {path: outcome for path, outcome in done.items() if path not in program.context}
+
+
+def _asked(
+    sources: Mapping[Path, Source],
+    failures: Mapping[Path, Failure],
+    program: Program,
+    rules: Sequence[Rule],
+    target: Target,
+    heeding: Heeding,
+    scripts: Sequence[Script],
+) -> dict[Path, Outcome]:
+    return dict(_migrate(scripts, sources, failures, program, rules, target, heeding))
 
 
 @contextmanager
@@ -174,7 +193,9 @@ def _migrate(
         before, remarks = told(findings, findings)
         data = program.files[script.path]
         outcome = Outcome(data, data, before, old, old, before, remarks=remarks, remarks_after=remarks)
-        outcome = replace(outcome, read=tuple(sorted(facts.sources.read)), trains_whole=facts.trains_whole)
+        outcome = replace(
+            outcome, read=tuple(sorted(facts.sources.read)), trains=facts.trains, trains_whole=facts.trains_whole
+        )
         if script.path in edits:
             spans = facts.spans(script.module)
             edited = Edited(facts.tree, spans, edits[script.path], script.style)

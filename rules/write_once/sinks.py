@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrator.edits import Guard, InsertAfter, Wrap
 from migrator.facts.files.writes import Write
+from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
 from migrator.records import dataclass
 
@@ -49,8 +50,12 @@ def as_sink(facts: Facts, openings: Sequence[cst.Call], statements: Sequence[cst
         for path in facts.files.paths(look)
     ):
         return None
-    may_be_read = any(facts.read_again.reads(as_it_stands.first, as_it_stands.last, openings))
-    return None if may_be_read and not statements else found
+    reads = list(facts.read_again.reads(as_it_stands.first, as_it_stands.last, openings))
+    if not reads or statements:
+        return found
+    # What only asks which files there are finds it as soon as it is open.
+    is_there = all(map(facts.files.only_lists, reads)) and not any(argument(call, "delay", 3) for call in openings)
+    return Sink(found.paths, (first,)) if is_there else None
 
 
 def chiefs_handler(facts: Facts, opening: cst.Call) -> Wrap | None:

@@ -15,7 +15,10 @@ from migrator.facts.objects.values import Class, Function, Value, is_call_of
 from migrator.facts.program.tree import Tree
 
 _TABLES = frozenset({"to_csv", "savefig"})
-_OF_NO_WEIGHTS = re.compile(r"^numpy\.save\w*$|\.(?:savefig|imsave|imwrite|mimsave|mimwrite|save_img)$|^json\.dump$")
+_OF_NO_WEIGHTS = re.compile(
+    r"^numpy\.save\w*$|\.(?:savefig|imsave|imwrite|mimsave|mimwrite|save_img)$|^json\.dump$"
+    r"|^logging\.(?:basicConfig|FileHandler|handlers\.\w+)$"
+)
 
 
 class ReadAgain:
@@ -73,7 +76,7 @@ class ReadAgain:
         return read in self.files.restores.calls or any(is_call_of(v, *LOAD_MODEL) for v in self.resolver.values(read))
 
     def _writes_no_weights(self, call: cst.Call) -> bool:
-        """Whether it writes a picture, a table or the like, which no model is restored from."""
+        """Whether it writes a picture, a table, a log or the like, which no model is restored from."""
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in _TABLES:
             return True
         names = self.resolver.public_alone(call.func)

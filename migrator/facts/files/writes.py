@@ -257,6 +257,14 @@ class Files:
         """Calls that read what a script of this kind writes."""
         return [call for call in self.tree.calls if self._is_read(call)]
 
+    def only_lists(self, read: cst.Call) -> bool:
+        """Whether it only asks for the names of the files in a folder, and reads none of them."""
+        names = self.resolver.public_alone(read.func)
+        is_method = isinstance(read.func, cst.Attribute) and read.func.attr.value in known.PATH_LISTERS
+        if is_method and self.openings.is_path(read):
+            return True
+        return bool(names) and all(known.LISTING.match(name) and name != "os.scandir" for name in names)
+
     def is_chief_only(self, node: cst.CSTNode) -> bool:
         """Whether the node runs on one rank alone already."""
         return self.ranks.is_guarded(node)

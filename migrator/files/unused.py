@@ -1,0 +1,354 @@
+"""Functions and classes that no code of a program names: nothing runs them, so nothing is judged by what they do.
+
+Where the program is refused with them, such as for a helper of another script, they are left as they are, and the rest
+is asked again. That nobody names them is not resolved: each place counts that has the name, in whatever sense, and
+nothing is left out where code is found by names that are made, or read, as the program runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Callable, Union
+
+import libcst as cst
+
+from migrator.facts.objects.values import File
+from migrator.facts.program.modules import Script
+from migrator.facts.script import Facts
+from migrator.files.programs import Program
+from migrator.findings.results import Finding, Outcome, Remarks
+from migrator.notebooks.cells import SUFFIX
+from migrator.records import dataclass
+from migrator.text.parsing import parse
+from migrator.text.source import Source, mentions_training
+
+_Definition = Union[cst.FunctionDef, cst.ClassDef]
+
+# They find what a file defines by its name, or run what they find.
+_FINDING = frozenset({
+    "__import__", "Fire", "doctest", "eval", "exec", "fire", "globals", "importlib", "inspect", "pkgutil", "runpy",
+})  # fmt: skip
+_FINDING_MEMBERS = frozenset({"__dict__", "__getattribute__", "__init_subclass__", "__subclasses__", "f_globals"})
+# Of the place where they are called, where they are given nothing.
+_OF_HERE = frozenset({"dir", "locals", "vars"})
+# They make objects of classes that only a file names.
+_READING_OBJECTS = re.compile(
+    r"^(?:c?[pP]ickle|_pickle|dill|cloudpickle|joblib|shelve|torch)\.(?:load|loads|open|Unpickler)$|\.read_pickle$"
+)
+# They run what the file defines: a function `main`, or tests.
+_CALLING_MAIN = frozenset({"main", "run"})
+# What they make of a function hands it to nobody.
+_LEAVING = frozenset({
+    "abc.abstractmethod", "builtins.classmethod", "builtins.property", "builtins.staticmethod", "tensorflow.function",
+})  # fmt: skip
+_DOTTED = re.compile(r"^[A-Za-z_][\w.]*$")
+_REASON = "nothing that the program runs names this, and it is left as it is"
+_ADVICE = "migrate it with the script that runs it"
+
+
+@dataclass(frozen=True)
+class Unused:
+    """A definition that nothing names: the text of its body, from where to where, and its lines."""
+
+    name: str
+    start: int
+    end: int
+    first_line: int
+    last_line: int
+    column: int
+
+    def among(self, outcome: Outcome) -> list[Finding]:
+        """The findings that stand in it."""
+        return [f for f in outcome.findings if self.first_line <= f.line <= self.last_line]
+
+
+def asked_of_used(
+    scripts: Sequence[Script],
+    sources: Mapping[Path, Source],
+    program: Program,
+    asked: Callable[[Sequence[Script]], Mapping[Path, Outcome]],
+) -> dict[Path, Outcome]:
+    """What comes of the files without what nothing in them runs, where that is refused, or too much to be analysed, and
+    a training is left; else what comes of all of them. Raises RecursionError."""
+    together: dict[Path, Outcome] | None
+    try:
+        together = dict(asked(scripts))
+    except RecursionError:
+        together = None
+    if together is not None and not _refusals(together):
+        return together
+    left = unused(scripts, Facts(scripts, site_packages=program.site_packages))
+    apart = _apart(scripts, sources, left, together, asked) if left else None
+    if apart is not None:
+        return apart
+    if together is None:
+        raise RecursionError
+    return together
+
+
+def _apart(
+    scripts: Sequence[Script],
+    sources: Mapping[Path, Source],
+    left: Mapping[Path, Sequence[Unused]],
+    together: Mapping[Path, Outcome] | None,
+    asked: Callable[[Sequence[Script]], Mapping[Path, Outcome]],
+) -> dict[Path, Outcome] | None:
+    if together is not None and not any(
+        finding.is_refusal for path, several in left.items() for one in several for finding in one.among(together[path])
+    ):
+        return None
+    found = asked([without(script, left.get(script.path, ())) for script in scripts])
+    # A library whose training nothing here runs is judged by all that it has.
+    if not any(outcome.trains or (together is not None and outcome.refusals) for outcome in found.values()):
+        return None
+    if together is not None and _refusals(found) > _refusals(together):
+        return None
+    whole: dict[Path, Outcome] = {}
+    for script in scripts:
+        path = script.path
+        before = together[path] if together is not None else None
+        outcome = put_back(script, sources[path], found[path], left.get(path, ()), before)
+        if outcome is None:
+            return None
+        whole[path] = outcome
+    return whole
+
+
+def _refusals(found: Mapping[Path, Outcome]) -> int:
+    return sum(len(outcome.refusals) for outcome in found.values())
+
+
+def unused(scripts: Sequence[Script], facts: Facts) -> dict[Path, list[Unused]]:
+    """The functions and classes at the top of the files that nothing in the program names which may run."""
+    waiting: list[tuple[Script, _Definition]] = []
+    running: list[cst.CSTNode] = []
+    for script in scripts:
+        for statement in script.module.body:
+            if _may_be_left(statement, script, facts):
+                assert isinstance(statement, (cst.FunctionDef, cst.ClassDef))
+                running += _headers(statement)
+                waiting.append((script, statement))
+            else:
+                running.append(statement)
+    named: set[str] = set()
+    makes_objects = False
+    while running:
+        named |= _names(*running)
+        if any(_finds_by_name(node, facts) for node in running):
+            return {}
+        makes_objects |= any(_makes_objects(node, facts) for node in running)
+        running = [
+            definition
+            for _, definition in waiting
+            if definition.name.value in named or (makes_objects and isinstance(definition, cst.ClassDef))
+        ]
+        waiting = [one for one in waiting if one[1] not in running]
+    found: dict[Path, list[Unused]] = {}
+    for script, definition in waiting:
+        found.setdefault(script.path, []).append(_extent(script, definition, facts))
+    return found
+
+
+def without(script: Script, several: Sequence[Unused]) -> Script:
+    """The script with an expression of the same extent in the place of each body."""
+    text = script.text
+    for one in several:
+        text = text[: one.start] + _filled(text[one.start : one.end]) + text[one.end :]
+    return replace(script, module=parse(text), text=text)
+
+
+def put_back(
+    script: Script, source: Source, outcome: Outcome, several: Sequence[Unused], before: Outcome | None
+) -> Outcome | None:
+    """What came of the file without these, with them again; `before`: what comes of it with them. None where something
+    would be changed in one."""
+    if any(change.start < one.end and one.start < change.end for change in outcome.changes for one in several):
+        return None
+    old = script.text + script.left_out
+    parts, position = [], 0
+    for change in outcome.changes:
+        parts += [old[position : change.start], change.new]
+        position = change.end
+    text = "".join([*parts, old[position:]])
+    told = tuple(finding for one in several for finding in _told(one, old, before))
+    lines = [_line_after(outcome, old, one) for one in told]
+    moved = tuple(replace(one, line=line, end_line=line) for one, line in zip(told, lines))
+    remarks = Remarks(tuple(sorted((*outcome.remarks.trusted, *told))), outcome.remarks.unused)
+    after = Remarks(tuple(sorted((*outcome.remarks_after.trusted, *moved))), outcome.remarks_after.unused)
+    data = source.encode(text) if outcome.is_changed else outcome.old
+    return replace(outcome, data=data, old_text=old, text=text, remarks=remarks, remarks_after=after)
+
+
+def _line_after(outcome: Outcome, old: str, finding: Finding) -> int:
+    """The line of the finding in the new text."""
+    starts = [0, *(m.end() for m in re.finditer("\n", old))]
+    shift = 0
+    for change in outcome.changes:
+        if change.end <= starts[finding.line - 1]:
+            shift += change.new.count("\n") - old.count("\n", change.start, change.end)
+    return finding.line + shift
+
+
+def _told(one: Unused, text: str, before: Outcome | None) -> Iterator[Finding]:
+    """That it is left, if there was something to do, or may have been."""
+    rules = [f.rule for f in one.among(before)] if before is not None else []
+    if before is None and mentions_training(text[one.start : one.end].encode()):
+        rules = ["all-reduce-gradients"]
+    end = one.column + len(one.name)
+    for rule in rules[:1]:
+        yield Finding(one.first_line, one.column, rule, _REASON, _ADVICE, False, one.first_line, end, one.name)
+
+
+def _may_be_left(statement: cst.CSTNode, script: Script, facts: Facts) -> bool:
+    """Whether the statement does nothing, as it stands, but to give a name to a function or a class."""
+    if script.path.suffix == SUFFIX or not isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+        return False
+    if not isinstance(statement.body, cst.IndentedBlock) or not _leave_it(statement.decorators, facts):
+        return False
+    if isinstance(statement, cst.FunctionDef):
+        return True
+    if any(isinstance(value, cst.Call) for arg in (*statement.bases, *statement.keywords) for value in _nodes(arg)):
+        return False
+    if statement.keywords:
+        return False
+    for part in statement.body.body:
+        if isinstance(part, cst.FunctionDef):
+            if not _leave_it(part.decorators, facts):
+                return False
+        elif not isinstance(part, cst.SimpleStatementLine) or any(isinstance(n, cst.Call) for n in _nodes(part)):
+            return False
+    return True
+
+
+def _leave_it(decorators: Sequence[cst.Decorator], facts: Facts) -> bool:
+    """Whether these are known not to keep what they decorate, for others to find."""
+
+    def leaves(node: cst.BaseExpression) -> bool:
+        function = node.func if isinstance(node, cst.Call) else node
+        names = facts.resolver.public_alone(function)
+        return bool(names) and set(names) <= _LEAVING
+
+    return all(leaves(decorator.decorator) for decorator in decorators)
+
+
+def _headers(definition: _Definition) -> Iterator[cst.CSTNode]:
+    """What is evaluated where the function or class is defined."""
+    yield from definition.decorators
+    if isinstance(definition, cst.FunctionDef):
+        params = definition.params
+        for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+            if param.default is not None:
+                yield param.default
+        return
+    for part in definition.body.body:
+        if isinstance(part, cst.FunctionDef):
+            yield from _headers(part)
+
+
+def _finds_by_name(code: cst.CSTNode, facts: Facts) -> bool:
+    """Whether the code may find what the files define by other names than those that are written."""
+    nodes = list(_nodes(code))
+    bases = {node.value for node in nodes if isinstance(node, cst.Attribute)}
+    for node in nodes:
+        if isinstance(node, cst.Attribute):
+            is_table = node.attr.value == "modules" and isinstance(node.value, cst.Name) and node.value.value == "sys"
+            if is_table or node.attr.value in _FINDING_MEMBERS:
+                return True
+        elif isinstance(node, cst.Name):
+            if node.value in _FINDING and _is_read(node, facts):
+                return True
+        elif isinstance(node, cst.Call) and _runs_all(node):
+            return True
+        if isinstance(node, (cst.Attribute, cst.Name)) and node not in bases and _is_file(node, facts):
+            return True
+    return False
+
+
+def _runs_all(call: cst.Call) -> bool:
+    """Whether the call may run what the file defines that makes it, or tell of it."""
+    if isinstance(call.func, cst.Attribute):
+        return call.func.attr.value in _CALLING_MAIN and not call.args
+    return isinstance(call.func, cst.Name) and call.func.value in _OF_HERE and not call.args
+
+
+def _makes_objects(code: cst.CSTNode, facts: Facts) -> bool:
+    """Whether the code reads files that may hold objects of the program's classes."""
+    calls = [node for node in _nodes(code) if isinstance(node, cst.Call)]
+    return any(
+        any(arg.keyword is not None and arg.keyword.value == "allow_pickle" for arg in call.args)
+        or any(map(_READING_OBJECTS.search, facts.resolver.public(call.func)))
+        for call in calls
+    )
+
+
+def _is_read(name: cst.Name, facts: Facts) -> bool:
+    return name in facts.tree.parent and facts.tree.is_read(name) and not _is_imported(name, facts)
+
+
+def _is_file(node: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether this is one of the files, as a value: what it defines may then be asked for by any name."""
+    if isinstance(node, cst.Name) and not _is_read(node, facts):
+        return False
+    if node not in facts.tree.parent or _is_imported(node, facts):
+        return False
+    return any(isinstance(value, File) for value in facts.resolver.values(node))
+
+
+def _is_imported(node: cst.CSTNode, facts: Facts) -> bool:
+    return isinstance(facts.tree.parent[node], (cst.Import, cst.ImportFrom, cst.ImportAlias, cst.AsName))
+
+
+def _names(*nodes: cst.CSTNode) -> set[str]:
+    """All names in the code, but those that it only defines or imports as they are, and what its strings may name."""
+    found: set[str] = set()
+    queue = list(nodes)
+    while queue:
+        node = queue.pop()
+        if isinstance(node, cst.ImportFrom):
+            queue += node.names if not isinstance(node.names, cst.ImportStar) else ()
+            continue
+        if isinstance(node, cst.ImportAlias):
+            if node.asname is None:
+                continue
+        elif isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            queue += [child for child in node.children if child is not node.name]
+            continue
+        elif isinstance(node, cst.Name):
+            found.add(node.value)
+        elif isinstance(node, cst.SimpleString):
+            value = node.evaluated_value
+            if isinstance(value, str) and _DOTTED.match(value):
+                found.update(value.split("."))
+        elif isinstance(node, cst.FormattedStringText):
+            found.update(re.findall(r"\w+", node.value))
+        queue += node.children
+    return found
+
+
+def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    queue = [node]
+    while queue:
+        one = queue.pop()
+        yield one
+        queue += one.children
+
+
+def _extent(script: Script, definition: _Definition, facts: Facts) -> Unused:
+    spans = facts.spans(script.module)
+    start, end = spans.span(definition.body.body[0])[0], spans.span(definition.body.body[-1])[1]
+    line, column = facts.position(definition.name)
+    last = script.text.count("\n", 0, end) + 1
+    return Unused(definition.name.value, start, end, line, last, column)
+
+
+def _filled(body: str) -> str:
+    """A string that takes as many lines and columns as the body; one that has no room for its quotes stays."""
+    stripped = body.rstrip()
+    quotes = '"""'
+    if "\n" in body[:3] or "\n" in stripped[-3:] or len(stripped) < 2 * len(quotes):
+        return body
+    middle = re.sub(r"[^\r\n]", ".", stripped[3:-3])
+    return quotes + middle + quotes + body[len(stripped) :]

@@ -1,0 +1,126 @@
+"""What nothing of a program names stands in nobody's way, and is left as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from migrator.engine import migrate_program
+from migrator.files.programs import programs
+from migrator.findings.heeded import Heeding
+from migrator.findings.results import Outcome
+from migrator.registry import all_rules
+
+TRAINING = """import tensorflow as tf
+{imports}
+
+model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(tf.zeros((32, 4)), tf.zeros((32, 1)), batch_size=8)
+{more}
+"""
+HELPERS = '''import tensorflow as tf
+
+
+def shape(x):
+    return tf.reshape(x, (-1, 4))
+
+
+def distil(model, teacher, x):
+    """A step of the training that another script runs."""
+    with tf.GradientTape() as tape:
+        loss = teacher(model(x), x)
+    optimizer = tf.keras.optimizers.SGD(0.1)
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.weights), model.weights))
+
+
+class Distiller:
+    def run(self, model, teacher, x):
+        distil(model, teacher, x)
+'''
+
+
+def outcomes(imports: str = "from helpers import shape", more: str = "", helpers: str = HELPERS) -> dict[str, Outcome]:
+    files = {
+        Path("helpers.py"): helpers.encode(),
+        Path("train.py"): TRAINING.format(imports=imports, more=more).encode(),
+    }
+    (program,) = programs(files)
+    found = {p.name: o for p, o in migrate_program(program, list(all_rules().values())).items()}
+    assert all(isinstance(outcome, Outcome) for outcome in found.values())
+    return {name: outcome for name, outcome in found.items() if isinstance(outcome, Outcome)}
+
+
+def left(found: dict[str, Outcome]) -> list[str]:
+    """The functions and classes that are told to be left as they are."""
+    trusted = [finding for outcome in found.values() for finding in outcome.remarks.trusted]
+    return [finding.scope for finding in trusted if finding.message.startswith("nothing that the program runs")]
+
+
+def test_the_rest_is_migrated_without_it() -> None:
+    found = outcomes()
+    assert not any(outcome.refusals for outcome in found.values())
+    assert "lockstep.shard_arrays" in found["train.py"].text
+    assert found["helpers.py"].data == found["helpers.py"].old
+    told = found["helpers.py"].remarks.trusted
+    assert [(f.line, f.column, f.scope) for f in told] == [(8, 5, "distil"), (16, 7, "Distiller")]
+    assert {f.message for f in told} == {"nothing that the program runs names this, and it is left as it is"}
+
+
+@pytest.mark.parametrize(
+    ("imports", "more"),
+    [
+        ("from helpers import distil", "distil(model, model, tf.zeros((8, 4)))"),
+        ("from helpers import distil as step", "step(model, model, tf.zeros((8, 4)))"),
+        ("from helpers import Distiller", "Distiller().run(model, model, tf.zeros((8, 4)))"),
+        ("import helpers", "getattr(helpers, 'dis' + 'til')(model, model, tf.zeros((8, 4)))"),
+        ("import helpers as h", "vars(h)['dis' + 'til'](model, model, tf.zeros((8, 4)))"),
+        ("import helpers", "steps = [helpers]\ngetattr(steps[0], 'dis' + 'til')(model, model, tf.zeros((8, 4)))"),
+        ("import helpers", "helpers.__dict__['dis' + 'til'](model, model, tf.zeros((8, 4)))"),
+        ("from helpers import *", "globals()['dis' + 'til'](model, model, tf.zeros((8, 4)))"),
+        ("from helpers import *", "eval('dis' + 'til')(model, model, tf.zeros((8, 4)))"),
+        ("from helpers import *", "locals()['dis' + 'til'](model, model, tf.zeros((8, 4)))"),
+        ("import sys, helpers", "getattr(sys.modules['helpers'], 'dis' + 'til')(model, model, tf.zeros((8, 4)))"),
+        (
+            "import importlib",
+            "importlib.import_module('helpers').distil(model, model, tf.zeros((8, 4)))\nimport helpers",
+        ),
+        ("import fire\nfrom helpers import *", "fire.Fire()"),
+    ],
+)
+def test_what_may_be_found_is_judged(imports: str, more: str) -> None:
+    assert "distil" not in left(outcomes(imports, more))
+
+
+def test_a_default_and_a_decorator_run_where_they_stand() -> None:
+    by_default = HELPERS + "\n\ndef unused(step=distil(tf.keras.Sequential(), len, 1)):\n    return step\n"
+    assert left(outcomes(helpers=by_default)) == ["Distiller"]
+    decorated = HELPERS.replace("def distil", "@atexit.register\ndef distil").replace(
+        "import", "import atexit\nimport", 1
+    )
+    assert left(outcomes(helpers=decorated)) == ["Distiller"]
+
+
+def test_a_class_may_be_made_of_a_file() -> None:
+    only_class = HELPERS.replace("def distil", "class Step:\n  def __call__", 1).replace("distil(", "Step()(")
+    assert left(outcomes(helpers=only_class)) == ["Step", "Distiller"]
+    read = "import pickle\nstep = pickle.load(open('step.pkl', 'rb'))\nstep(model, model, tf.zeros((8, 4)))"
+    assert left(outcomes(more=read, helpers=only_class)) == []
+
+
+def test_files_that_run_no_training_are_judged_by_all_they_have() -> None:
+    (program,) = programs({Path("helpers.py"): HELPERS.encode()})
+    (outcome,) = migrate_program(program, list(all_rules().values())).values()
+    assert isinstance(outcome, Outcome)
+    assert outcome.refusals
+
+
+def test_nothing_is_left_on_trust_where_nothing_may_be() -> None:
+    files = {
+        Path("helpers.py"): HELPERS.encode(),
+        Path("train.py"): TRAINING.format(imports="from helpers import shape", more="").encode(),
+    }
+    (program,) = programs(files)
+    found = migrate_program(program, list(all_rules().values()), heeding=Heeding(is_strict=True))
+    assert any(isinstance(outcome, Outcome) and outcome.refusals for outcome in found.values())
