@@ -130,6 +130,13 @@ def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
             breaks_training=True,
             cause=number.expression,
         )
+    elif number.metric is not None and number.metric.is_mixed:
+        yield Refusal(
+            number.expression,
+            "this metric has counted what all workers have beside a worker's rows, and what they have does not add up",
+            "count the one and the other in metrics of their own",
+            breaks_training=facts.decisions.first_steered_by(number.expression) is not None,
+        )
     elif number.metric is not None and number.metric.is_own:
         yield Refusal(
             number.expression,

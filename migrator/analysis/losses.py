@@ -334,10 +334,9 @@ class Losses:
         return True
 
     def is_variable(self, node: cst.CSTNode) -> bool:
-        """Whether the value is surely a variable itself, and not what that holds just then."""
+        """Whether the value is surely a variable itself, or a tuple of such, and not what that holds just then."""
         value = self._run.seen.get(node) if not self.too_much else None
-        only = value.only if value is not None and value.data is None else None
-        return isinstance(only, v.Made) and only.path == VARIABLE
+        return value is not None and _is_variable(value)
 
     def is_number(self, node: cst.CSTNode, *, whole: bool = True) -> bool:
         """Whether the value is surely a single number or text; not a `whole` one."""
@@ -525,6 +524,13 @@ class Losses:
     def obstacle(self, repair: Repair) -> str:
         """Why the repair cannot be written down; empty where it can."""
         return self._verdicts.obstacle(repair)
+
+
+def _is_variable(value: Value) -> bool:
+    only = value.only if value.data is None else None
+    if isinstance(only, v.Tuple):
+        return bool(only.items) and all(map(_is_variable, only.items))
+    return isinstance(only, v.Made) and only.path == VARIABLE
 
 
 def _is_run(run: Run, entries: Mapping[cst.FunctionDef, bool]) -> bool:

@@ -439,9 +439,11 @@ def set_part(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Value |
 
 
 def _put(run: Run, variable: Made, args: Arguments, node: cst.CSTNode, *, adds: bool) -> None:
-    """Notes what the variable holds once it is given this; of one that a metric adds to, only that it is given it."""
+    """Notes what the variable holds once it is given this; of one that a metric adds to, only that it is given what may
+    be other than zero."""
     if run.heap.load(variable, OF_METRIC) is not NOTHING:
-        run.heap.store(variable, SET, NUMBER)
+        if not all(d.is_zero for _, value in args.all() for d in run.objects.leaves(value)):
+            run.heap.store(variable, SET, NUMBER)
     else:
         run.heap.store(variable, "content", _written(run, args, node, adds=adds))
 

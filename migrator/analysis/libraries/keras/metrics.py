@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -34,6 +35,9 @@ _VARIABLES = {
         "false_positives", "false_negatives",
     ))
 }  # fmt: skip
+_LISTS = ("variables", "weights")
+# Metrics whose result is other where each row is counted several times.
+_COUNTING = re.compile(r"keras\.metrics\.(?:Sum|(?:True|False)(?:Positives|Negatives))")
 _ALIKE = "fed alike"  # something beside its rows, each time, that all workers have
 _MIXED = Unknown("a metric has counted what all workers have, beside a worker's rows")
 _FED_ON_ALL = "fed on all"  # the same on each worker
@@ -147,8 +151,10 @@ def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
         placement = v.PARTLY_WHOLE
     if Partial("sum") in apart and any(d.placement != Partial("sum") for d in parts):
         placement = Unknown("a metric is given sums over a worker's rows, and other things besides")
-    if any(isinstance(p, Sharded) for p in apart) and _is_mixed(run, atom):
+    if isinstance(atom, Made) and any(isinstance(p, Sharded) for p in apart) and _is_mixed(run, atom):
         placement = _MIXED
+        run.libraries.keras.told_mixed.add(node)
+    elif isinstance(atom, Made) and (parts or whole) and not (apart or needs) and _COUNTING.fullmatch(atom.path):
         run.libraries.keras.told_mixed.add(node)
     if placement == REPLICATED and isinstance(atom, Made):
         if atom.path == "keras.metrics.Mean" and (apart == [Partial("mean")] or _are_weighed(run, parts)):
@@ -177,10 +183,13 @@ def kept(run: Run, atom: Made, name: str) -> Value:
         run.heap.store(variable, OF_METRIC, v.of(atom))
         _note_content(run, atom)
         return v.of(variable)
+    if name in _LISTS and (atom.path in _ADDING or is_mean_metric(atom.path)):
+        names = ("total",) if atom.path == "keras.metrics.Sum" else ("total", "count")
+        return v.of(Tuple(tuple(kept(run, atom, one) for one in names)))
     placement = _placement_in(run, atom, name)
     if placement is None:
         return v.of(v.Method(v.of(atom), name))
-    is_list = name in ("variables", "weights") or name.endswith(("_variables", "_weights"))
+    is_list = name in _LISTS or name.endswith(("_variables", "_weights"))
     return Value(Data(placement, nested=True) if is_list else Data(placement, rank=0))
 
 
@@ -211,11 +220,13 @@ def _placement_in(run: Run, atom: Made, name: str) -> Placement | None:
     return Unknown("what a metric keeps is of this worker's part of the batches")
 
 
-def _is_mixed(run: Run, atom: Made | Instance) -> bool:
+def _is_mixed(run: Run, atom: Made) -> bool:
     """Whether it has counted what all workers have, or the program has told it what it has counted: the sums of the
     workers hold that several times."""
-    set_ones = [(_variable(atom, name), SET) for name in _VARIABLES] if isinstance(atom, Made) else []
-    return any(run.heap.load(*at) is not NOTHING for at in (*set_ones, (atom, _ALIKE)))
+    set_ones: list[tuple[v.Atom, object]] = [(atom, _ALIKE)]
+    for name in _VARIABLES:
+        set_ones += [(_variable(atom, name), SET), (atom, name)]
+    return any(run.heap.load(*at) is not NOTHING for at in set_ones)
 
 
 def _is_of_rows(data: Data) -> bool:
