@@ -39,6 +39,8 @@ sums therefore gets every row once (`loss="gather"`), and its means, the loss am
 A metric that counts training rows, of which each worker has its own, and validation rows, which all of them have, is
 given those by `lockstep.shard_batch(..., loss="gather")` where training is steered by it: so each row counts once,
 wherever the script resets it. Told alone, it is told as it is.
+So do a metric's numbers that the script puts into it ahead of the rows (`metric.update_state(0.5, sample_weight=100)`,
+`metric.total.assign(50.0)`) count once: the metric is given all rows where training is steered by it.
 
 What the script collects, counts or remembers of single samples in Python or NumPy, and is steered by, is no mean and no
 sum of the workers' parts: the rows are put together where they enter such code (`seen.update(...)`, `np.add.at(...)`, a
@@ -62,7 +64,7 @@ and epochs; `fit`, whose callbacks are synchronised.
 Refuses: what cannot be put together; a signal handler or a thread that steers training by itself; where a batch is
 handed to `train_on_batch`, which may not get each row once, also a decision by the number of samples seen
 (`x.shape[0]`), by a sum, by the largest value; a metric of a class of the script's own, of which it cannot be seen
-what its state adds up to; also in `compile`, where callbacks may decide by it beside a `train_step` of the script's
+what its state adds up to, and one that is told alone but has counted what all workers have beside their rows; also in `compile`, where callbacks may decide by it beside a `train_step` of the script's
 own; of what that returns over a dataset, sums and what counts rows, where losses are means.
 """
 
