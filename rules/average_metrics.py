@@ -63,9 +63,10 @@ metrics, which every worker computes on the whole data; what a file that the chi
 and epochs; `fit`, whose callbacks are synchronised.
 Refuses: what cannot be put together; a signal handler or a thread that steers training by itself; where a batch is
 handed to `train_on_batch`, which may not get each row once, also a decision by the number of samples seen
-(`x.shape[0]`), by a sum, by the largest value; a metric of a class of the script's own, of which it cannot be seen
-what its state adds up to, and one that is told alone but has counted what all workers have beside their rows; also in `compile`, where callbacks may decide by it beside a `train_step` of the script's
-own; of what that returns over a dataset, sums and what counts rows, where losses are means.
+(`x.shape[0]`), by a sum, by the largest value; a metric of a class of the script's own, of which it cannot be seen what
+its state adds up to, and one that is told alone but has counted what all workers have beside their rows; also in
+`compile`, where callbacks may decide by it beside a `train_step` of the script's own; of what that returns over a
+dataset, sums and what counts rows, where losses are means.
 """
 
 from __future__ import annotations
