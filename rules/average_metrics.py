@@ -39,6 +39,8 @@ sums therefore gets every row once (`loss="gather"`), and its means, the loss am
 A metric that counts training rows, of which each worker has its own, and validation rows, which all of them have, is
 given those by `lockstep.shard_batch(..., loss="gather")` where training is steered by it: so each row counts once,
 wherever the script resets it. Told alone, it is told as it is.
+So do a metric's numbers that the script puts into it ahead of the rows (`metric.update_state(0.5, sample_weight=100)`,
+`metric.total.assign(50.0)`) count once: the metric is given all rows where training is steered by it.
 
 What the script collects, counts or remembers of single samples in Python or NumPy, and is steered by, is no mean and no
 sum of the workers' parts: the rows are put together where they enter such code (`seen.update(...)`, `np.add.at(...)`, a
@@ -61,9 +63,10 @@ metrics, which every worker computes on the whole data; what a file that the chi
 and epochs; `fit`, whose callbacks are synchronised.
 Refuses: what cannot be put together; a signal handler or a thread that steers training by itself; where a batch is
 handed to `train_on_batch`, which may not get each row once, also a decision by the number of samples seen
-(`x.shape[0]`), by a sum, by the largest value; a metric of a class of the script's own, of which it cannot be seen
-what its state adds up to; also in `compile`, where callbacks may decide by it beside a `train_step` of the script's
-own; of what that returns over a dataset, sums and what counts rows, where losses are means.
+(`x.shape[0]`), by a sum, by the largest value; a metric of a class of the script's own, of which it cannot be seen what
+its state adds up to, and one that is told alone but has counted what all workers have beside their rows; also in
+`compile`, where callbacks may decide by it beside a `train_step` of the script's own; of what that returns over a
+dataset, sums and what counts rows, where losses are means.
 """
 
 from __future__ import annotations
@@ -129,6 +132,13 @@ def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
             "decide by the number of steps, which is the same on all workers",
             breaks_training=True,
             cause=number.expression,
+        )
+    elif number.metric is not None and number.metric.is_mixed:
+        yield Refusal(
+            number.expression,
+            "this metric has counted what all workers have beside a worker's rows, and what they have does not add up",
+            "count the one and the other in metrics of their own",
+            breaks_training=facts.decisions.first_steered_by(number.expression) is not None,
         )
     elif number.metric is not None and number.metric.is_own:
         yield Refusal(

@@ -270,6 +270,10 @@ class Losses:
         """Whether a step of `fit` asks there a Mean of numbers, one for each batch, for its result."""
         return not self.too_much and call in self._run.libraries.keras.told_in_steps
 
+    def is_told_mixed(self, call: cst.CSTNode) -> bool:
+        """Whether a metric is asked there that has counted what all workers have, beside a worker's rows."""
+        return not self.too_much and call in self._run.libraries.keras.told_mixed
+
     @property
     def told_apart(self) -> set[cst.CSTNode]:
         """The calls that ask a metric in a step of `fit` for what is each worker's own, be it told the same numbers."""
@@ -328,6 +332,11 @@ class Losses:
             if not all(self._can_be_sent(part, depth + 1) for part in parts):
                 return False
         return True
+
+    def is_variable(self, node: cst.CSTNode) -> bool:
+        """Whether the value is surely a variable itself, or a tuple of such, and not what that holds just then."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        return value is not None and _is_variable(value)
 
     def is_number(self, node: cst.CSTNode, *, whole: bool = True) -> bool:
         """Whether the value is surely a single number or text; not a `whole` one."""
@@ -515,6 +524,13 @@ class Losses:
     def obstacle(self, repair: Repair) -> str:
         """Why the repair cannot be written down; empty where it can."""
         return self._verdicts.obstacle(repair)
+
+
+def _is_variable(value: Value) -> bool:
+    only = value.only if value.data is None else None
+    if isinstance(only, v.Tuple):
+        return bool(only.items) and all(map(_is_variable, only.items))
+    return isinstance(only, v.Made) and only.path == VARIABLE
 
 
 def _is_run(run: Run, entries: Mapping[cst.FunctionDef, bool]) -> bool:

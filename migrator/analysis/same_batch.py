@@ -26,7 +26,9 @@ from migrator.records import replace
 # Of the size that the batches are made with: what is cut there is cut so that it fits.
 OF_ALL = frozenset({Site(cst.Pass(), ())})
 _NONE: frozenset[Site] = frozenset()
-_OF_PARTS = -1  # marks the name of what may have parts, each of a batch of its own
+# These mark the name of what may have parts, each of a batch of its own; of batches of one row.
+_OF_PARTS, OF_ONE_ROW = -1, -2
+_MARKS = ((_OF_PARTS,), (OF_ONE_ROW,))
 
 
 def named(value: Value, site: Site) -> Value:
@@ -69,7 +71,7 @@ def returned(value: Value, function: FunctionLike, call: cst.CSTNode, tree: Tree
 
 
 def _read_at(site: Site, reader: cst.CSTNode, place: int) -> Site:
-    mark = site.context[-1:] if site.context[-1:] == (_OF_PARTS,) else ()
+    mark = site.context[-1:] if site.context[-1:] in _MARKS else ()
     return Site(reader, (hash((id(site.node), site.context)), place, *mark))
 
 
@@ -104,6 +106,15 @@ def of_one(given: Sequence[Data], *, aligned: bool = True) -> frozenset[Site]:
         found = found.union(*(d.batch for d in met))
         rest = [d for d in rest if d not in met]
     return found
+
+
+def may_be_repeated(op: Op | None, given: Sequence[Data]) -> bool:
+    """Whether the one row of a batch may meet each row of another there, which has more."""
+    if op is None or isinstance(op.kind, Joins):
+        return False
+    rows = [d for d in given if not d.is_replicated and isinstance(d.placement, Sharded) and d.batch]
+    ones = [d for d in rows if any(site.context[-1:] == (OF_ONE_ROW,) for site in d.batch)]
+    return any(not (one.batch & other.batch) for one in ones for other in rows)
 
 
 def _has_rows(data: Data) -> bool:

@@ -259,7 +259,7 @@ class Datasets:
         if name in _DEEPER or name in _OTHERWISE_DEEP:
             element = v.mapped(element, lambda d: _deepened(d, _DEEPER.get(name)))
             if name in _BATCHING:
-                element = row_counts.batched(element, Site(node, frame.context))
+                element = row_counts.batched(element, Site(node, frame.context), args.get("batch_size", 0))
             return self._dataset(element, node, frame, path)
         if name == "map" and args.positional:
             result = self._applied(args.positional[0], element, node, frame)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 TAPE = "tensorflow.GradientTape"
 ACCUMULATOR = "tensorflow.autodiff.ForwardAccumulator"
 VARIABLE = "tensorflow.Variable"
+OF_METRIC, SET = "metric", "set"  # of a metric's variable: which, and that the program itself puts something into it
 CHECKPOINT = "tensorflow.train.Checkpoint"
 CUSTOM_GRADIENT = "tensorflow.custom_gradient"
 LATER = "python.tensorflow_function"  # what `tf.function(…)` gives that is given no function yet
@@ -324,7 +325,7 @@ def _set_by(run: Run, args: Arguments, node: cst.CSTNode, *, adds: bool) -> Valu
     given = Arguments(args.positional[1:], args.keywords, args.rest, nodes)
     for atom in args.positional[0]:
         if isinstance(atom, Made) and atom.path == VARIABLE:
-            run.heap.store(atom, "content", _written(run, given, node, adds=adds))
+            _put(run, atom, given, node, adds=adds)
     return args.positional[0]
 
 
@@ -408,7 +409,7 @@ def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) 
     if name in api.SETTING_VARIABLES:
         if run.packages.inside:
             run.packages.met.note_kept(args)
-        run.heap.store(atom, "content", _written(run, args, node, adds=name in _ADDING))
+        _put(run, atom, args, node, adds=name in _ADDING)
         return v.of(atom)
     if name in ("read_value", "value", "numpy"):
         return content
@@ -435,6 +436,16 @@ def set_part(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Value |
         held = v.with_needs(v.mapped(content, lambda d: replace(d, whole=False)), places)
         run.heap.store(atom, "content", held)
     return owner
+
+
+def _put(run: Run, variable: Made, args: Arguments, node: cst.CSTNode, *, adds: bool) -> None:
+    """Notes what the variable holds once it is given this; of one that a metric adds to, only that it is given what may
+    be other than zero."""
+    if run.heap.load(variable, OF_METRIC) is not NOTHING:
+        if not all(d.is_zero for _, value in args.all() for d in run.objects.leaves(value)):
+            run.heap.store(variable, SET, NUMBER)
+    else:
+        run.heap.store(variable, "content", _written(run, args, node, adds=adds))
 
 
 def _written(run: Run, args: Arguments, node: cst.CSTNode, *, adds: bool = True) -> Value:

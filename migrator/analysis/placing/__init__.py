@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 _OF_LISTS = frozenset(f"operator.{name}" for name in ("add", "iadd", "concat", "iconcat", "mul", "imul"))
 MEETS = "a worker's part of the batch meets what is made of all of it"
 BESIDE_WHOLE = "over the rows of a worker meets what is made of all rows"
+_REPEATED = "the one row of a batch may meet each row of another"
 UNLIKE = "a mean is taken over several batches at once, and they may be of different sizes"
 
 
@@ -108,6 +109,8 @@ class Placing:
             value = gathered(self.run, op, MEETS)
             self._note_meeting(op.leaves, op.node)
             return value
+        if not op.symbolic and same_batch.may_be_repeated(op.row, op.leaves):
+            return gathered(self.run, op, _REPEATED)
         result = infer(self.run, op.row, op.args, op.made, as_it_is)
         if result.is_lost:
             return repaired(self.run, op, result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 import libcst as cst
 
@@ -25,6 +25,8 @@ from migrator.findings.results import Defect
 if TYPE_CHECKING:
     from migrator.facts.script import Facts
 
+# What gets a number of all workers: a name, or, where none does, the expression that is put together.
+_Getting = Union[Binding, cst.BaseExpression]
 # What is gathered for a decision may show what others need: so many rounds at most.
 _MOST_GATHERINGS = 6
 
@@ -36,9 +38,9 @@ class Deciding:
         self._training = facts.training
         self._known_losses: dict[tuple[frozenset[cst.CSTNode], ...], Losses] = {}
         self._runs: dict[object, Run | None] = {}
-        self._combined: set[Binding] = set()
-        self._places: dict[Binding, frozenset[cst.CSTNode]] = {}
-        self._not_combined: set[Binding] = set()
+        self._combined: set[_Getting] = set()
+        self._places: dict[_Getting, frozenset[cst.CSTNode]] = {}
+        self._not_combined: set[_Getting] = set()
 
     def _losses(self, numbers: Collection[cst.CSTNode] = (), gathered: Collection[cst.CSTNode] = ()) -> Losses:
         """`numbers`, `gathered`: see Losses. For the same ones they are looked for once."""
@@ -104,17 +106,18 @@ class Deciding:
 
     @property
     def _combined_names(self) -> set[cst.CSTNode]:
-        return {binding.target for binding in self._combined if binding.target is not None}
+        named = (key.target for key in self._combined if isinstance(key, Binding))
+        return {target for target in named if target is not None}
 
     @property
     def _combined_places(self) -> set[cst.CSTNode]:
         """Where that is put together: the names, or what stands in that which they get."""
-        return {place for binding in self._combined for place in self._places[binding]}
+        return {place for getting in self._combined for place in self._places[getting]}
 
-    def _combine(self, bindings: Collection[Binding], numbers: Sequence[LocalNumber]) -> None:
-        self._combined = self._combined | set(bindings)
-        for binding in bindings:
-            self._places[binding] = _places_of(binding, numbers, self._tree)
+    def _combine(self, gettings: Collection[_Getting], numbers: Sequence[LocalNumber]) -> None:
+        self._combined = self._combined | set(gettings)
+        for getting in gettings:
+            self._places[getting] = _places_of(getting, numbers, self._tree)
 
     def repairs(self, decisions: Decisions) -> set[Repair]:
         losses = decisions.losses
@@ -148,27 +151,32 @@ class Deciding:
             return decisions  # what is left over is refused, whatever is combined
         raise Defect("whether a number is put together where it gets its name, or in the losses, cannot be told apart")
 
-    def _decided_with(self, bindings: set[Binding], numbers: Sequence[LocalNumber]) -> Decisions:
+    def _decided_with(self, gettings: set[_Getting], numbers: Sequence[LocalNumber]) -> Decisions:
         """The decisions once the names get a number of all workers, which the losses need, while what steers is put
         together further on by then."""
-        self._combine(bindings, numbers)
-        self._not_combined -= bindings
+        self._combine(gettings, numbers)
+        self._not_combined -= gettings
         decisions = self._decided()
-        decisions.combine(n for n in numbers if any(_is_given(binding, [n], self._tree) for binding in bindings))
+        decisions.combine(n for n in numbers if any(_is_given(getting, [n], self._tree) for getting in gettings))
         return decisions
 
-    def _combined_twice(self, decisions: Decisions) -> set[Binding]:
-        """Where names get a number of all workers, and enter what is put together for a loss, or what nothing makes the
-        workers agree on: a mean times the number of samples."""
+    def _combined_twice(self, decisions: Decisions) -> set[_Getting]:
+        """Where names get a number of all workers, or what has no name does, and enter what is put together for a loss,
+        or what nothing makes the workers agree on: a mean times the number of samples."""
         numbers = _combined_in(decisions)
         entered = [o.node for repair in self.repairs(decisions) for o in repair.operands] if numbers else []
         entered += [n.expression for n in decisions.local_numbers if not n.is_settled] if numbers else []
         locality = decisions.locality
-        return {
-            binding
-            for binding in locality.bindings_behind(entered)
-            if not locality.of(binding) and _is_given(binding, numbers, self._tree)
+        behind = locality.behind(entered)
+        found: set[_Getting] = {
+            key
+            for key in behind
+            if isinstance(key, Binding) and not locality.of(key) and _is_given(key, numbers, self._tree)
         }
+        # What a call is given, or a place in a container gets: `setattr(s, "total", s.total + …)`, `Stats(n + len(y))`
+        named = {place for key in (*found, *self._combined) for place in _places_of(key, numbers, self._tree)}
+        loose = (n.expression for n in numbers if n.binding is None and n.expression not in named)
+        return found | {node for node in loose if node in behind and node not in entered}
 
     def _decided(self) -> Decisions:
         decisions = self._reduced_decisions()
@@ -258,16 +266,18 @@ def _combined_in(decisions: Decisions) -> list[LocalNumber]:
     return [n for n in decisions.local_numbers if n.metric is None and n.reduction in (MEAN, SUM)]
 
 
-def _is_given(binding: Binding, numbers: Sequence[LocalNumber], tree: Tree) -> bool:
+def _is_given(getting: _Getting, numbers: Sequence[LocalNumber], tree: Tree) -> bool:
     """Whether one of the numbers is what the name gets, or stands in it."""
-    return bool(_places_of(binding, numbers, tree))
+    return bool(_places_of(getting, numbers, tree))
 
 
-def _places_of(binding: Binding, numbers: Sequence[LocalNumber], tree: Tree) -> frozenset[cst.CSTNode]:
+def _places_of(getting: _Getting, numbers: Sequence[LocalNumber], tree: Tree) -> frozenset[cst.CSTNode]:
     """Where the workers put together what the name gets: all of it, or those of the numbers that stand in it."""
-    value = binding.value
+    if not isinstance(getting, Binding):
+        return frozenset(n.expression for n in numbers if n.binding is None and n.expression is getting)
+    value = getting.value
     if not isinstance(value, cst.CSTNode):
         return frozenset()
-    if any(n.binding is binding for n in numbers) and binding.target is not None:
-        return frozenset((binding.target,))
+    if any(n.binding is getting for n in numbers) and getting.target is not None:
+        return frozenset((getting.target,))
     return frozenset(n.expression for n in numbers if n.binding is None and tree.contains(value, n.expression))

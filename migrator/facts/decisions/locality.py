@@ -238,12 +238,15 @@ class Locality:
 
     def bindings_behind(self, nodes: Iterable[cst.CSTNode]) -> set[Binding]:
         """The assignments that these are computed from."""
+        return {key for key in self.behind(nodes) if isinstance(key, Binding)}
+
+    def behind(self, nodes: Iterable[cst.CSTNode]) -> set[Key]:
+        """All that these are computed from, with themselves."""
         queue = Worklist[Key](node for node in nodes if isinstance(node, cst.BaseExpression))
-        found: set[Binding] = set()
+        found: set[Key] = set()
         for key in queue:
             queue += [k for k, _ in self.dependence.inputs(key)]
-            if isinstance(key, Binding):
-                found.add(key)
+            found.add(key)
         return found
 
     def inputs(self, key: Key) -> list[Key]:

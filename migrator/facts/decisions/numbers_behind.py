@@ -207,6 +207,8 @@ class NumbersBehind:
                 return None  # where it is put there
             if self._is_handed_over(node):
                 return None  # where the variable gets it
+        if self._is_only_named(node):
+            return None  # where the variable is read
         reduction = self.means.of(node)
         if rounded and reduction == SUM and self.means.losses.is_rounded(node):
             return None  # the whole number that it is a multiple of
@@ -256,6 +258,13 @@ class NumbersBehind:
             return False
         values = self.resolver.values(node)
         return bool(values) and all(map(self.training.kinds.is_variable, values))
+
+    def _is_only_named(self, node: cst.BaseExpression) -> bool:
+        """Whether a variable gets another name there, by which it is read later: `total, count = m.total, m.count`."""
+        parent = self.tree.parent.get(node)
+        while isinstance(parent, (cst.Element, cst.Tuple, cst.List, cst.DictElement, cst.Dict)):
+            parent = self.tree.parent.get(parent)
+        return isinstance(parent, (cst.Assign, cst.AnnAssign, cst.Return)) and self.means.losses.is_variable(node)
 
     def _is_kept(self, node: cst.Name | cst.Attribute) -> bool:
         """Whether it only keeps a number that was made elsewhere, the best one so far, and does not add up several."""

@@ -80,7 +80,8 @@ _FILLING = frozenset({"compile", "fit", "train_on_batch", "set_weights", "load_w
 class Keras:
     """`fitting`: the calls of `fit` whose own training step runs. `training`: those of which any step runs. `fitted`:
     the models of these. `told_in_steps`: the calls that ask a Mean there for its result, of a number for each batch;
-    `told_apart`: those of which it is each worker's own, though all workers have these numbers, too."""
+    `told_apart`: those of which it is each worker's own, though all workers have these numbers, too. `told_mixed`:
+    those of metrics that have counted what all workers have beside a worker's rows."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -90,6 +91,7 @@ class Keras:
         self.on_parts: list[bool] = []  # of each of these, whether it is trained on a worker's part of its batches
         self.told_in_steps: set[cst.CSTNode] = set()
         self.told_apart: set[cst.CSTNode] = set()
+        self.told_mixed: set[cst.CSTNode] = set()
 
     def call(self, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of what a class of Keras's has made."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -12,11 +13,12 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras import compiling
 from migrator.analysis.libraries.keras.names import METRIC, is_mean_metric
 from migrator.analysis.libraries.keras.objects import Methods, is_of
+from migrator.analysis.libraries.tensorflow import OF_METRIC, SET, VARIABLE
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
 from migrator.analysis.placing.gathering import as_whole
 from migrator.analysis.placing.repairing import is_result
-from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Instance, Made, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Instance, Made, Site, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -25,6 +27,19 @@ if TYPE_CHECKING:
 # Metrics that add up what they are given, whatever it is, and in which of their variables.
 _ADDING = ("keras.metrics.Mean", "keras.metrics.Sum")
 _SUMS = frozenset({"total", "count"})
+# The variables of Keras's metrics by their places in the contexts of the sites of these.
+_VARIABLES = {
+    name: -10 - i
+    for i, name in enumerate((
+        "total", "count", "num_samples", "accumulator", "total_cm", "true_positives", "true_negatives",
+        "false_positives", "false_negatives",
+    ))
+}  # fmt: skip
+_LISTS = ("variables", "weights")
+# Metrics whose result is other where each row is counted several times.
+_COUNTING = re.compile(r"keras\.metrics\.(?:Sum|(?:True|False)(?:Positives|Negatives))")
+_ALIKE = "fed alike"  # something beside its rows, each time, that all workers have
+_MIXED = Unknown("a metric has counted what all workers have, beside a worker's rows")
 _FED_ON_ALL = "fed on all"  # the same on each worker
 _UNLISTED = Unknown("the model does not list the metric, which then counts unequal parts of batches alike")
 _FED_WHOLE = "fed whole"  # all rows of a batch, each with what would have a worker count its own alone
@@ -64,6 +79,10 @@ def _feed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -
             run.heap.store(atom, "fed", Value(number))
         if data.is_replicated:
             run.heap.store(atom, _FED_ON_ALL, Value(number))
+    if given and once is None and all(d.is_replicated for d in given):
+        run.heap.store(atom, _ALIKE, NUMBER)
+    if isinstance(atom, Made):
+        _note_content(run, atom)
 
 
 def _sums(run: Run, atom: Made | Instance, args: Arguments) -> list[Value]:
@@ -132,6 +151,11 @@ def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
         placement = v.PARTLY_WHOLE
     if Partial("sum") in apart and any(d.placement != Partial("sum") for d in parts):
         placement = Unknown("a metric is given sums over a worker's rows, and other things besides")
+    if isinstance(atom, Made) and any(isinstance(p, Sharded) for p in apart) and _is_mixed(run, atom):
+        placement = _MIXED
+        run.libraries.keras.told_mixed.add(node)
+    elif isinstance(atom, Made) and (parts or whole) and not (apart or needs) and _COUNTING.fullmatch(atom.path):
+        run.libraries.keras.told_mixed.add(node)
     if placement == REPLICATED and isinstance(atom, Made):
         if atom.path == "keras.metrics.Mean" and (apart == [Partial("mean")] or _are_weighed(run, parts)):
             if not apart:
@@ -152,24 +176,57 @@ def _are_weighed(run: Run, parts: list[Data]) -> bool:
 
 
 def kept(run: Run, atom: Made, name: str) -> Value:
-    """`metric.total`: a sum over the rows that this worker has seen, where it is given nothing else. In steps of `fit`
-    it is weighed by them."""
-    parts, whole = (list(run.objects.leaves(run.heap.load(atom, field))) for field in ("fed", _FED_WHOLE))
-    in_fit = any(run.libraries.keras.on_parts[-1:])
-    if not (in_fit and (parts or whole)) and all(d.is_replicated and not d.needs for d in parts):
+    """`metric.total`: a variable, which holds more each time that the metric is given something."""
+    if name in _VARIABLES:
+        variable = _variable(atom, name)
+        run.heap.store(atom, ("variable", name), v.of(variable))
+        run.heap.store(variable, OF_METRIC, v.of(atom))
+        _note_content(run, atom)
+        return v.of(variable)
+    if name in _LISTS and (atom.path in _ADDING or is_mean_metric(atom.path)):
+        names = ("total",) if atom.path == "keras.metrics.Sum" else ("total", "count")
+        return v.of(Tuple(tuple(kept(run, atom, one) for one in names)))
+    placement = _placement_in(run, atom, name)
+    if placement is None:
         return v.of(v.Method(v.of(atom), name))
-    is_sum = name in _SUMS and atom.path in _ADDING and not _assigns_sums(run)
-    if is_sum and not (in_fit or whole) and all(map(_is_of_rows, parts)):
-        return Value(Data(Partial("sum"), rank=0))
-    is_list = name in ("variables", "weights") or name.endswith(("_variables", "_weights"))
-    placement = Unknown("what a metric keeps is of this worker's part of the batches")
+    is_list = name in _LISTS or name.endswith(("_variables", "_weights"))
     return Value(Data(placement, nested=True) if is_list else Data(placement, rank=0))
 
 
-def _assigns_sums(run: Run) -> bool:
-    """Whether the program itself puts something into what metrics add up: `m.total.assign(0.5 * m.total)`."""
-    owners = (run.tree.parent[run.tree.parent[node]] for name in _SUMS for node in run.tree.names.get(name, ()))
-    return any(isinstance(owner, cst.Attribute) and owner.attr.value.startswith("assign") for owner in owners)
+def _variable(atom: Made, name: str) -> Made:
+    return Made(VARIABLE, Site(atom.site.node, (*atom.site.context, _VARIABLES[name])))
+
+
+def _note_content(run: Run, atom: Made) -> None:
+    """Notes what those of its variables hold by now that the program reads."""
+    for key in run.heap.fields(atom):
+        name = key[1] if isinstance(key, tuple) and key[0] == "variable" else None
+        placement = _placement_in(run, atom, name) if name is not None else None
+        if name is not None and placement is not None:
+            run.heap.store(_variable(atom, name), "content", Value(Data(placement, rank=0)))
+
+
+def _placement_in(run: Run, atom: Made, name: str) -> Placement | None:
+    """Where stands what it keeps there: a sum over the rows that this worker has seen, where it is given nothing else.
+    In steps of `fit` it is weighed by them. None where it has seen nothing that differs from worker to worker."""
+    parts, whole = (list(run.objects.leaves(run.heap.load(atom, field))) for field in ("fed", _FED_WHOLE))
+    in_fit = any(run.libraries.keras.on_parts[-1:])
+    if not (in_fit and (parts or whole)) and all(d.is_replicated and not d.needs for d in parts):
+        return None
+    if _is_mixed(run, atom):
+        return _MIXED
+    if name in _SUMS and atom.path in _ADDING and not (in_fit or whole) and all(map(_is_of_rows, parts)):
+        return Partial("sum")
+    return Unknown("what a metric keeps is of this worker's part of the batches")
+
+
+def _is_mixed(run: Run, atom: Made) -> bool:
+    """Whether it has counted what all workers have, or the program has told it what it has counted: the sums of the
+    workers hold that several times."""
+    set_ones: list[tuple[v.Atom, object]] = [(atom, _ALIKE)]
+    for name in _VARIABLES:
+        set_ones += [(_variable(atom, name), SET), (atom, name)]
+    return any(run.heap.load(*at) is not NOTHING for at in set_ones)
 
 
 def _is_of_rows(data: Data) -> bool:
