@@ -52,6 +52,7 @@ def shard_made_tensors(facts: Facts) -> Findings:
         yield Wrap(rows, f"{facts.runtime}.unshard_batch(", _tail(cuts))
     yield from (Replace(size, ("None",)) for size in sorted(facts.losses.left_open, key=facts.tree.order.__getitem__))
     yield from _drawn(facts)
+    yield from _looked_up(facts, {shape.node for shape in facts.sharding.made})
 
 
 def _cuts(facts: Facts, made: Made | Size | Shown) -> set[str]:
@@ -62,6 +63,14 @@ def _cuts(facts: Facts, made: Made | Size | Shown) -> set[str]:
         for update in facts.training.updates
         if any(c.dataset in read for c in facts.sharding.feeding_update(update))
     }
+
+
+def _looked_up(facts: Facts, cut: set[cst.BaseExpression]) -> Findings:
+    """What the runtime cannot see of indices that look up in a table: whether they are rows of the samples."""
+    here = facts.tree.order
+    for function, found in (("for_each_sample", facts.losses.filled), ("for_all_samples", facts.losses.for_all)):
+        for node in sorted((n for n in found if n in here and n not in cut), key=here.__getitem__):
+            yield Wrap(cst.ensure_type(node, cst.BaseExpression), f"{facts.runtime}.{function}(", ")")
 
 
 def _drawn(facts: Facts) -> Findings:

@@ -11,6 +11,7 @@ import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import function_def_to_graph, ops
@@ -43,6 +44,18 @@ def alike(tensor: Any) -> Any:
 def own(tensor: Any) -> Any:
     """The tensor, of which is known from here on that it is a worker's own."""
     return _marked(tensor, OWN)
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def told(indices: Any, *, for_all: bool) -> Any:
+    """The indices, of which the script says whether all workers look up the same by them, for all samples at once."""
+    if hasattr(indices, "shape") and not tf.is_tensor(indices) and not isinstance(indices, (np.ndarray, np.generic)):
+        return indices  # of Keras's, where a model is made
+    follow()
+    marked = alike if for_all else own
+    if isinstance(indices, tf.RaggedTensor):
+        return indices.with_flat_values(marked(tf.identity(indices.flat_values)))
+    return marked(tf.identity(indices))
 
 
 def _marked(tensor: Any, origin: str) -> Any:
@@ -168,4 +181,5 @@ def _body_of(name: str) -> Any:
 
 @functools.cache
 def _of_function(name: str, place: int) -> list[tuple[set[str], set[int]]]:
-    return [origins_of(part) for part in parts_of(_body_of(name).outputs[place])]
+    found = [origins_of(part) for part in parts_of(_body_of(name).outputs[place])]
+    return [(origins if origins or given else {ALIKE}, given) for origins, given in found]  # constants: see common_rows

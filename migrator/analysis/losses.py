@@ -438,6 +438,16 @@ class Losses:
         return set() if self.too_much else self._run.left_open
 
     @property
+    def filled(self) -> set[cst.CSTNode]:
+        """What makes rows of samples out of one number, which look up in a table in a graph, see lookups.py."""
+        return set() if self.too_much or not self._run.cuts else self._run.filled
+
+    @property
+    def for_all(self) -> set[cst.CSTNode]:
+        """What looks up in a table for all samples at once, outside of graphs, see lookups.py."""
+        return set() if self.too_much or not self._run.cuts else self._run.for_all - self._run.not_for_all
+
+    @property
     def gathers(self) -> set[Repair]:
         """What puts all rows together around the expressions that were asked for, as far as these still are rows."""
         if self.too_much:
