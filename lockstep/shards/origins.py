@@ -24,6 +24,8 @@ _PLACEHOLDERS = ("Placeholder", "PlaceholderWithDefault")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 # Stateful, and of one state on all workers: variables, and generators that lockstep has seeded.
 _ALIKE_STATE = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "Random", "CandidateSampler", "Uniform", "Rng")
+# What makes values of a size, by which of its inputs tells that.
+_SIZED = {"Fill": 0, "BroadcastTo": 1, "Tile": 1}
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,28 @@ def origins_of(part: Part) -> tuple[set[str], set[int]]:
                 found.add(OWN)
             inputs = list(operation.inputs)[:1] if operation.type in FIRST_INPUT_ONLY else operation.inputs
             waiting += [Part(one, part.calls) for one in inputs]
+            if operation.type in _SIZED:
+                waiting += _with_rows(Part(operation.inputs[_SIZED[operation.type]], part.calls))
     return found, given
+
+
+def _with_rows(sizes: Part) -> list[Part]:
+    """Of which values the sizes are the numbers of rows: what is filled, or repeated, as often has a row for each."""
+    found, waiting = [], [sizes]
+    while waiting:
+        tensor, calls = waiting[-1].tensor, waiting.pop().calls
+        if isinstance(tensor, ops.EagerTensor):
+            continue
+        operation = tensor.op
+        if operation.type == "Shape":
+            found.append(Part(operation.inputs[0], calls))
+        elif operation.type == "StridedSlice":
+            first = tf.get_static_value(operation.inputs[1])
+            if first is None or int(first[0]) == 0:
+                waiting.append(Part(operation.inputs[0], calls))
+        elif operation.type in (*SAME_ELEMENTS, "Pack", "ConcatV2"):
+            waiting += [Part(one, calls) for one in operation.inputs]
+    return found
 
 
 def _given(part: Part, found: set[str], given: set[int], waiting: list[Part]) -> None:

@@ -39,6 +39,8 @@ def kept(op: Operation, result: Value) -> Value:
         found = frozenset({op.node})
     elif all(d.filled for d in rows):
         found = frozenset(node for d in rows for node in d.filled)
+        if any(isinstance(node, cst.BinaryOperation) for node in found):  # a list, of which a tensor is made here
+            found = frozenset({op.node})
     else:
         return result
     return v.mapped(result, lambda d: replace(d, filled=found) if _is_rows(d) else d)
@@ -55,7 +57,7 @@ def is_lookup(op: Operation) -> bool:
 
 def note(run: Run, op: Operation) -> None:
     """Notes what the indices are, where the operation looks up by them."""
-    if op.symbolic or not is_lookup(op):
+    if not is_lookup(op):
         return
     place, name = (0, "inputs") if op.row is not None and op.row.path in _LAYERS else (1, "indices")
     indices = op.args.get(name, place) or op.args.get("ids", place)
@@ -65,9 +67,12 @@ def note(run: Run, op: Operation) -> None:
     leaves = list(run.objects.leaves(indices))
     if run.makes_graph:
         run.filled.update(node for d in leaves for node in d.filled)
-    elif node is not None:
-        is_for_all = bool(leaves) and all(d.is_replicated and not d.needs and not d.whole for d in leaves)
-        (run.for_all if is_for_all and not _is_told(run, node) else run.not_for_all).add(node)
+    if node is None:
+        return
+    if any(not d.is_replicated or d.needs or d.whole for d in leaves) or _is_told(run, node):
+        run.not_for_all.add(node)
+    elif not run.is_traced:
+        (run.for_all_in_keras if run.makes_graph else run.for_all).add(node)
 
 
 def _looks_up_in_variable(op: Operation) -> bool:
