@@ -65,14 +65,14 @@ def note(run: Run, op: Operation) -> None:
     if indices is None or not run.in_loss:
         return
     leaves = list(run.objects.leaves(indices))
-    if run.makes_graph:
+    if run.is_traced or run.loss_made != "eager":
         run.filled.update(node for d in leaves for node in d.filled)
     if node is None:
         return
     if any(not d.is_replicated or d.needs or d.whole for d in leaves) or _is_told(run, node):
         run.not_for_all.add(node)
-    elif not run.is_traced:
-        (run.for_all_in_keras if run.makes_graph else run.for_all).add(node)
+    elif run.loss_made != "graph":
+        (run.for_all if run.loss_made == "eager" else run.for_all_in_keras).add(node)
 
 
 def _looks_up_in_variable(op: Operation) -> bool:

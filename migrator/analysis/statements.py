@@ -248,7 +248,6 @@ class Statements:
             if item.asname is not None:
                 self.bind(item.asname.name, entered, frame)
             taped |= any(isinstance(atom, Made) and atom.path == TAPE for atom in entered)
-        self.run.trains_eagerly |= taped and not self.run.makes_graph
         with self.run.making_loss() if taped else nullcontext():
             self.body(node.body, frame)
 

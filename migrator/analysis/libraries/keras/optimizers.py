@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 def _minimize(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     loss = args.get("loss", 0) or NUMBER
     if any(isinstance(a, (Function, Bound, Curried)) for a in loss):
-        run.trains_eagerly |= not run.makes_graph
         with run.making_loss():
             loss = run.calls.call(loss, Arguments(), node, frame)
     run.differentiate(node, loss)
