@@ -67,10 +67,10 @@ def _cuts(facts: Facts, made: Made | Size | Shown) -> set[str]:
 
 def _looked_up(facts: Facts, cut: set[cst.BaseExpression]) -> Findings:
     """What the runtime cannot see of indices that look up in a table: whether they are rows of the samples."""
-    here = facts.tree.order
     for function, found in (("for_each_sample", facts.losses.filled), ("for_all_samples", facts.losses.for_all)):
-        for node in sorted((n for n in found if n in here and n not in cut), key=here.__getitem__):
-            yield Wrap(cst.ensure_type(node, cst.BaseExpression), f"{facts.runtime}.{function}(", ")")
+        here = [node for node in found if node in facts.tree.order and node not in cut]
+        for node in sorted(here, key=facts.tree.order.__getitem__):
+            yield Wrap(node, f"{facts.runtime}.{function}(", ")")
 
 
 def _drawn(facts: Facts) -> Findings:

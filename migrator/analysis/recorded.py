@@ -102,8 +102,8 @@ class Recorded:
         # Arrays in which rows look up, by what these hold; what is one on some ways alone.
         self.tables: set[cst.CSTNode] = set()
         self.not_tables: set[cst.CSTNode] = set()
-        # What makes rows of samples out of one number, which look up in a table; what looks up in one for all samples at
-        # once outside of graphs, or in functions that Keras calls, and what does so on some ways alone.
+        # What makes rows of samples out of one number, which look up in a table; what looks up in one for all samples
+        # outside of graphs, or in functions that Keras calls, and what does so on some ways alone.
         self.filled: set[cst.CSTNode] = set()
         self.for_all: set[cst.CSTNode] = set()
         self.for_all_in_keras: set[cst.CSTNode] = set()

@@ -76,8 +76,8 @@ _METHODS: Methods = {
 }
 # What trains a model, or gives it other weights.
 _FILLING = frozenset({"compile", "fit", "train_on_batch", "set_weights", "load_weights"})
-# Of layers of classes that come from these, and have no `call`, the rows tell what they do: texts that become as long as
-# the longest, and what looks up by indices.
+# Of layers of classes that come from these, and have no `call`, the rows tell what they do: they make texts as long as
+# the longest, or look up by indices.
 _BY_THEIR_ROWS = frozenset({"keras.layers.TextVectorization", "keras.layers.Embedding"})
 
 
