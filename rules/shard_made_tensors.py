@@ -34,6 +34,7 @@ from migrator.facts.training.reductions import GATHER, cut_option
 from migrator.insertion.repairs import PUT_TOGETHER, put_together, waits_alone
 from migrator.rule import Findings, rule
 
+_MAKING = frozenset({"tensorflow.constant", "tensorflow.convert_to_tensor"})
 _FUNCTIONS = {Made: "shard_batch", Size: "local_batch_size", Shown: "unshard_batch"}
 
 
@@ -46,13 +47,25 @@ def shard_made_tensors(facts: Facts) -> Findings:
             shape.node in gathered or (shape.is_made and not facts.losses.is_rows(shape.node))
         ):
             continue
-        yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(_cuts(facts, shape)))
+        node = _tensor_of(facts, shape.node) if isinstance(shape, Made) else shape.node
+        yield Wrap(node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(_cuts(facts, shape)))
     cuts = {facts.reductions.cut_for(update) for update in facts.training.updates}
     for rows in facts.kept_rows:
         yield Wrap(rows, f"{facts.runtime}.unshard_batch(", _tail(cuts))
     yield from (Replace(size, ("None",)) for size in sorted(facts.losses.left_open, key=facts.tree.order.__getitem__))
     yield from _drawn(facts)
     yield from _looked_up(facts, {shape.node for shape in facts.sharding.made})
+
+
+def _tensor_of(facts: Facts, made: cst.BaseExpression) -> cst.BaseExpression:
+    """The tensor that is made of a list at once: of a list itself nobody could tell in a graph that it is a worker's."""
+    argument = facts.tree.parent.get(made) if isinstance(made, cst.BinaryOperation) else None
+    call = facts.tree.parent.get(argument) if isinstance(argument, cst.Arg) else None
+    if not isinstance(call, cst.Call) or call.args[0] is not argument or argument.star:
+        return made
+    further = call.args[2 if len(call.args) > 1 and call.args[1].keyword is None else 1 :]  # behind the dtype
+    is_made_once = all(a.keyword is not None and a.keyword.value in ("dtype", "name") for a in further)
+    return call if is_made_once and not _MAKING.isdisjoint(facts.resolver.public(call.func)) else made
 
 
 def _cuts(facts: Facts, made: Made | Size | Shown) -> set[str]:
