@@ -9,7 +9,10 @@ and stay alike. Where a batch gets a new shape, the size in it becomes the local
 have as many rows, as in the signature of a step (`tf.TensorSpec([64, 10])`), tf.ensure_shape or set_shape, that is left
 open (`None`): a worker's part has fewer. Of the last batch, of which rows are looked at behind the loop
 (`x[: BATCH_SIZE // 2]`), and of what the loop has made of it, those of all workers are put together; so are rows that
-the training keeps for a report in a table for all samples (`predicted[i : i + n] = outputs`).
+the training keeps for a report in a table for all samples (`predicted[i : i + n] = outputs`). Indices of constants that
+look up in an embedding are told to be rows of samples (`lockstep.for_each_sample(tf.ones_like(words[:, 0]))`), or, where
+a step runs eagerly, to be looked up once for all of them (`lockstep.for_all_samples(tf.range(length))`): optimizers work
+on the gradient of each by itself.
 
 before:
     noise = tf.random.normal([BATCH_SIZE, 100])
@@ -58,7 +61,7 @@ def shard_made_tensors(facts: Facts) -> Findings:
 
 
 def _tensor_of(facts: Facts, made: cst.BaseExpression) -> cst.BaseExpression:
-    """The tensor that is made of a list at once: of a list itself nobody could tell in a graph that it is a worker's."""
+    """The tensor that is made of a list at once: a list does not keep in a graph that it is a worker's."""
     argument = facts.tree.parent.get(made) if isinstance(made, cst.BinaryOperation) else None
     call = facts.tree.parent.get(argument) if isinstance(argument, cst.Arg) else None
     if not isinstance(call, cst.Call) or call.args[0] is not argument or argument.star:
