@@ -10,9 +10,9 @@ have as many rows, as in the signature of a step (`tf.TensorSpec([64, 10])`), tf
 open (`None`): a worker's part has fewer. Of the last batch, of which rows are looked at behind the loop
 (`x[: BATCH_SIZE // 2]`), and of what the loop has made of it, those of all workers are put together; so are rows that
 the training keeps for a report in a table for all samples (`predicted[i : i + n] = outputs`). Indices of constants that
-look up in an embedding are told to be rows of samples (`lockstep.for_each_sample(tf.ones_like(words[:, 0]))`), or, where
-a step runs eagerly, to be looked up once for all of them (`lockstep.for_all_samples(tf.range(length))`): optimizers work
-on the gradient of each by itself.
+look up in an embedding are told to be rows of samples (`lockstep.for_each_sample(tf.ones_like(words[:, 0]))`), or,
+where a step runs eagerly, to be looked up once for all of them (`lockstep.for_all_samples(tf.range(length))`):
+optimizers work on the gradient of each by itself.
 
 before:
     noise = tf.random.normal([BATCH_SIZE, 100])
