@@ -150,7 +150,7 @@ class Expressions:
             rank = ranks.pop() if len(ranks) == 1 else None
             needs = frozenset(r for d in (times.data, *leaves) if d is not None for r in d.needs)
             rows = "one" if len(items) == 1 else "even"
-            filled = frozenset({node})
+            filled = frozenset({(node, False)})
             return Value(Data(Sharded(0, rows), rank=None if rank is None else rank + 1, needs=needs, filled=filled))
         return None
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FOR_EACH_SAMPLE = "lockstep.for_each_sample"
 FOR_ALL_SAMPLES = "lockstep.for_all_samples"
+_OF_TENSORS = ("tensorflow.", "keras.ops.", "keras.backend.")
 _LAYERS = frozenset({"keras.layers.Embedding"})
 
 
@@ -35,12 +36,13 @@ def kept(op: Operation, result: Value) -> Value:
     if is_lookup(op) or not any(_is_rows(d) for d in v.contents(result)):
         return result
     rows = [d for d in op.leaves if _is_rows(d)]
+    here = frozenset({(op.node, op.path.startswith(_OF_TENSORS))})
     if not rows or (op.row is not None and isinstance(op.row.kind, Like)):
-        found = frozenset({op.node})
+        found = here
     elif all(d.filled for d in rows):
-        found = frozenset(node for d in rows for node in d.filled)
-        if any(isinstance(node, cst.BinaryOperation) for node in found):  # a list, of which a tensor is made here
-            found = frozenset({op.node})
+        found = frozenset(made for d in rows for made in d.filled)
+        if not all(is_tensor for _, is_tensor in found):  # a list or an array, and to be told as what is made of it
+            found = here
     else:
         return result
     return v.mapped(result, lambda d: replace(d, filled=found) if _is_rows(d) else d)
@@ -66,7 +68,7 @@ def note(run: Run, op: Operation) -> None:
         return
     leaves = list(run.objects.leaves(indices))
     if run.is_traced or run.loss_made != "eager":
-        run.filled.update(node for d in leaves for node in d.filled)
+        run.filled.update(made for d in leaves for made, _ in d.filled)
     if node is None:
         return
     if any(not d.is_replicated or d.needs or d.whole for d in leaves) or _is_told(run, node):

@@ -98,7 +98,7 @@ class Slice:
 
 _NO_REPAIRS: frozenset[Repair] = frozenset()
 _NO_BATCH: frozenset[Any] = frozenset()
-_NO_NODES: frozenset[cst.CSTNode] = frozenset()
+_NOT_FILLED: frozenset[tuple[cst.CSTNode, bool]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Data:
     their number, where those of a worker's part would stand: what is made by them are all rows, too. `tells`: of the
     shape of a batch, the last of the sizes of its rows, as far as they are known. `batch`: the names of the one batch
     that it is made of, none where that is not proven, see same_batch.py. `filled`: what makes it, as far as that is
-    rows of one number or another, and not of a batch: see lookups.py.
+    rows of one number or another, and not of a batch, and whether that is a tensor: see lookups.py.
     """
 
     placement: Placement = REPLICATED
@@ -164,7 +164,7 @@ class Data:
     choices: tuple[int, ...] = ()
     tells: tuple[int | None, ...] = ()
     batch: frozenset[Any] = _NO_BATCH
-    filled: frozenset[cst.CSTNode] = _NO_NODES
+    filled: frozenset[tuple[cst.CSTNode, bool]] = _NOT_FILLED
 
     # Met over and over, and made of tuples of all fields by dataclasses.
 
