@@ -424,7 +424,8 @@ def shard_and_rebatch_dataset(
         return dataset, global_batch_size
     from lockstep.data.datasets import shard_and_rebatch_dataset as implementation
 
-    return implementation(dataset, global_batch_size, loss)
+    found: tuple[Any, int] = implementation(dataset, global_batch_size, loss)
+    return found
 
 
 def _check_loss(loss: str) -> None:
