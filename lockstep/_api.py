@@ -189,6 +189,38 @@ def shard_like(values: Any, shard: Any) -> Any:
     return implementation(values, shard)
 
 
+def for_each_sample(indices: Any) -> Any:
+    """Say of indices that look up rows of a table, an embedding say, that they have one for each sample of this worker.
+
+    Where they are made of constants, as first tokens of sentences are (`tf.ones_like(words[:, 0]) * START`): the
+    gradient of each is then one of a sample, and stands beside those of other workers as beside those of other
+    samples. indices: a tensor, array or number. Works eagerly and in tf.function.
+
+    Returns them, as a tensor; in one process the argument.
+    """
+    return _looked_up(indices, for_all=False)
+
+
+def for_all_samples(indices: Any) -> Any:
+    """Say of indices that look up rows of a table, an embedding say, that they do so once for all samples of a batch.
+
+    Positions (`tf.range(length)`) and kinds of tokens, where the training step is no tf.function and nothing else tells
+    them from indices of samples: the workers' gradients of each are then added up, as one process has one of them.
+    indices: a tensor, array or number. Works eagerly and in tf.function.
+
+    Returns them, as a tensor; in one process the argument.
+    """
+    return _looked_up(indices, for_all=True)
+
+
+def _looked_up(indices: Any, *, for_all: bool) -> Any:
+    if size() == 1:
+        return indices
+    from lockstep.shards.origins import told as implementation
+
+    return implementation(indices, for_all=for_all)
+
+
 def gather(values: Any, root_rank: int = 0) -> Any:
     """Put the workers' values one after the other along the first axis; root_rank gets them, the others None.
 
@@ -392,7 +424,8 @@ def shard_and_rebatch_dataset(
         return dataset, global_batch_size
     from lockstep.data.datasets import shard_and_rebatch_dataset as implementation
 
-    return implementation(dataset, global_batch_size, loss)
+    found: tuple[Any, int] = implementation(dataset, global_batch_size, loss)
+    return found
 
 
 def _check_loss(loss: str) -> None:

@@ -9,7 +9,10 @@ and stay alike. Where a batch gets a new shape, the size in it becomes the local
 have as many rows, as in the signature of a step (`tf.TensorSpec([64, 10])`), tf.ensure_shape or set_shape, that is left
 open (`None`): a worker's part has fewer. Of the last batch, of which rows are looked at behind the loop
 (`x[: BATCH_SIZE // 2]`), and of what the loop has made of it, those of all workers are put together; so are rows that
-the training keeps for a report in a table for all samples (`predicted[i : i + n] = outputs`).
+the training keeps for a report in a table for all samples (`predicted[i : i + n] = outputs`). Indices of constants that
+look up in an embedding are told to be rows of samples (`lockstep.for_each_sample(tf.ones_like(words[:, 0]))`), or,
+where a step runs eagerly, to be looked up once for all of them (`lockstep.for_all_samples(tf.range(length))`):
+optimizers work on the gradient of each by itself.
 
 before:
     noise = tf.random.normal([BATCH_SIZE, 100])
@@ -34,6 +37,7 @@ from migrator.facts.training.reductions import GATHER, cut_option
 from migrator.insertion.repairs import PUT_TOGETHER, put_together, waits_alone
 from migrator.rule import Findings, rule
 
+_MAKING = frozenset({"tensorflow.constant", "tensorflow.convert_to_tensor"})
 _FUNCTIONS = {Made: "shard_batch", Size: "local_batch_size", Shown: "unshard_batch"}
 
 
@@ -46,12 +50,25 @@ def shard_made_tensors(facts: Facts) -> Findings:
             shape.node in gathered or (shape.is_made and not facts.losses.is_rows(shape.node))
         ):
             continue
-        yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(_cuts(facts, shape)))
+        node = _tensor_of(facts, shape.node) if isinstance(shape, Made) else shape.node
+        yield Wrap(node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(_cuts(facts, shape)))
     cuts = {facts.reductions.cut_for(update) for update in facts.training.updates}
     for rows in facts.kept_rows:
         yield Wrap(rows, f"{facts.runtime}.unshard_batch(", _tail(cuts))
     yield from (Replace(size, ("None",)) for size in sorted(facts.losses.left_open, key=facts.tree.order.__getitem__))
     yield from _drawn(facts)
+    yield from _looked_up(facts, {shape.node for shape in facts.sharding.made})
+
+
+def _tensor_of(facts: Facts, made: cst.BaseExpression) -> cst.BaseExpression:
+    """The tensor that is made of a list at once: a list does not keep in a graph that it is a worker's."""
+    argument = facts.tree.parent.get(made) if isinstance(made, cst.BinaryOperation) else None
+    call = facts.tree.parent.get(argument) if isinstance(argument, cst.Arg) else None
+    if not isinstance(call, cst.Call) or call.args[0] is not argument or argument.star:
+        return made
+    further = call.args[2 if len(call.args) > 1 and call.args[1].keyword is None else 1 :]  # behind the dtype
+    is_made_once = all(a.keyword is not None and a.keyword.value in ("dtype", "name") for a in further)
+    return call if is_made_once and not _MAKING.isdisjoint(facts.resolver.public(call.func)) else made
 
 
 def _cuts(facts: Facts, made: Made | Size | Shown) -> set[str]:
@@ -62,6 +79,14 @@ def _cuts(facts: Facts, made: Made | Size | Shown) -> set[str]:
         for update in facts.training.updates
         if any(c.dataset in read for c in facts.sharding.feeding_update(update))
     }
+
+
+def _looked_up(facts: Facts, cut: set[cst.BaseExpression]) -> Findings:
+    """What the runtime cannot see of indices that look up in a table: whether they are rows of the samples."""
+    for function, found in (("for_each_sample", facts.losses.filled), ("for_all_samples", facts.losses.for_all)):
+        here = [node for node in found if node in facts.tree.order and node not in cut]
+        for node in sorted(here, key=facts.tree.order.__getitem__):
+            yield Wrap(node, f"{facts.runtime}.{function}(", ")")
 
 
 def _drawn(facts: Facts) -> Findings:

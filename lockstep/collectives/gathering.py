@@ -12,7 +12,7 @@ from tensorflow.python import pywrap_tfe
 from lockstep.collectives.agreement import compare_calls
 from lockstep.collectives.differentiable import is_differentiable, of_gathered, with_gradient
 from lockstep.collectives.leaves import Leaf, to_leaf
-from lockstep.collectives.listed import is_array
+from lockstep.collectives.listed import first_rows, is_array
 from lockstep.collectives.texts import from_bytes, is_strings, to_bytes
 from lockstep.collectives.world import backend, check_root
 from lockstep.shards import eager_origins, origins, repeated, step_rows
@@ -84,7 +84,9 @@ def _with_arrays(values: Any) -> Any:
     if isinstance(values, dict):
         return type(values)({key: _with_arrays(value) for key, value in values.items()})
     if is_array(values):
-        return np.asarray(values) if tf.executing_eagerly() else tf.convert_to_tensor(values)
+        rows = first_rows(values)
+        array = np.asarray(rows) if tf.executing_eagerly() else tf.convert_to_tensor(rows)
+        return array[: len(values)]
     return type(values)([_with_arrays(value) for value in values]) if type(values) in (list, tuple) else values
 
 
@@ -94,7 +96,8 @@ def _with_lists(gathered: Any, given: Any) -> Any:
     if isinstance(given, dict):
         return type(given)({key: _with_lists(gathered[key], value) for key, value in given.items()})
     if is_array(given):
-        return type(given)(gathered if isinstance(given[0], np.generic) else gathered.tolist())
+        rows = first_rows(given)
+        return type(rows)(gathered if isinstance(rows[0], np.generic) else gathered.tolist())
     if type(given) in (list, tuple):
         return type(given)([_with_lists(*each) for each in zip(gathered, given)])
     return gathered

@@ -75,6 +75,7 @@ class Cut:
             self._now = tf.Variable(0, trainable=False, name="lockstep_shards")
 
 
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def shard_batches(batches: Any, loss: str) -> Any:
     refuse_cut("shard_batches", [batches])
     shard = _shard(batches, loss)
@@ -118,7 +119,7 @@ def _known_sizes(dataset: Any) -> set[int]:
     sizes = {size for size in _static_sizes(dataset) if size is not None}
     while not sizes and dataset is not None:
         if hasattr(dataset, "_batch_size"):
-            sizes = {int(tf.get_static_value(dataset._batch_size))}
+            sizes = {int(size) for size in [tf.get_static_value(dataset._batch_size)] if size is not None}
         dataset = next(iter(dataset._inputs()), None)
     return sizes
 
@@ -129,8 +130,11 @@ def _rows_of_last(dataset: Any) -> int | None:
         dataset = dataset._inputs()[0]
     if not hasattr(dataset, "_batch_size"):
         return None
-    full = int(tf.get_static_value(dataset._batch_size))
-    samples = int(tf.data.experimental.cardinality(dataset._inputs()[0]))
+    known = [dataset._batch_size, tf.data.experimental.cardinality(dataset._inputs()[0])]
+    full, samples = (tf.get_static_value(one) for one in known)
+    if full is None or samples is None:  # made inside of a function
+        return None
+    full, samples = int(full), int(samples)
     if samples == tf.data.experimental.INFINITE_CARDINALITY:
         return full
     return None if samples < 0 else samples % full or full

@@ -18,6 +18,7 @@ from lockstep.data.random_state import agree_on_dataset_order
 from lockstep.shards.sizes import local_batch_size, number_of_shards, warn_at_script
 
 
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def shard_and_rebatch_dataset(dataset: Any, global_batch_size: int, loss: str) -> tuple[Any, int]:
     if not isinstance(dataset, tf.data.Dataset):
         raise TypeError(
@@ -39,7 +40,8 @@ def shard_and_rebatch_dataset(dataset: Any, global_batch_size: int, loss: str) -
 
 def _comes_out_even(dataset: Any, global_batch_size: int, size: int) -> bool:
     """Whether all ranks get equally many samples of each batch; says what it costs if not."""
-    count = int(tf.data.experimental.cardinality(dataset))
+    known = tf.get_static_value(tf.data.experimental.cardinality(dataset))  # None inside of a function
+    count = tf.data.experimental.UNKNOWN_CARDINALITY if known is None else int(known)
     if global_batch_size % size:
         return False  # which has been said
     if count == tf.data.experimental.INFINITE_CARDINALITY or (count >= 0 and count % size == 0):

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from lockstep.collectives.listed import NoRows
+
 
 def _is_container(value: Any) -> bool:
     """Whether this list, tuple or dict holds arrays (several inputs), rather than being one array itself."""
@@ -126,7 +128,8 @@ def rows_of(array: Any, indices: Any) -> Any:
     if isinstance(array, (tf.Tensor, tf.Variable, tf.RaggedTensor)):
         return tf.gather(array, indices)
     if isinstance(array, (list, tuple)):
-        return type(array)(array[i] for i in indices)
+        found = type(array)(array[i] for i in indices)
+        return NoRows(array[0]) if isinstance(array, list) and array and not found else found
     return array[indices]
 
 

@@ -5,8 +5,8 @@ One process looks them up once for the whole batch, so each occurrence has one g
 part of that, as of what is dense: that of its samples, or, where it has computed the whole loss, a whole one. Left side
 by side they would be N occurrences to an optimizer. What a rank looks up for its own samples is to be left so.
 
-Where the indices come from (see `origins`) tells which these are, and no comparison: workers may happen to have the
-same samples. Of what all have alike the rows are compared all the same before they are added up.
+Where the indices come from (see `origins`) tells which these are, or the script does, and no comparison: workers may
+happen to have the same samples. Of what all have alike the rows are compared all the same before they are added up.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def _pieces(indices: Any) -> list[tuple[Any, bool]]:
 
 def _has_rows_of_batch(part: origins.Part) -> bool:
     """Whether constants stand for the rows of a worker's batch, which had a size when the function was traced:
-    `tf.ones_like(words[:, :1])`, `tf.fill([rows, 1], START)`. Positions differ from each other, and what all samples
-    have in common, as the types of tokens, has no axis for them."""
+    `tf.ones_like(words[:, :1])`, `tf.fill([rows, 1], START)`. All rows are one then, and what all samples have in
+    common, as the types of tokens, has no axis for them. Migrated scripts say so of what this does not see."""
     sizes = _given_sizes(part.tensor.graph)
     if len(part.shape) < 2 or part.shape[0] not in sizes or (part.shape[0] == 1 and sizes != {1}):
         return False
     known = _known(part.tensor)
-    return known is not None and (known.size == 1 or np.unique(known).size < known.size)
+    return known is not None and bool(np.all(known == known[:1]))
 
 
 def _known(tensor: Any) -> Any:

@@ -55,8 +55,9 @@ def origins_of(tensor: Any) -> Origins:
 
 def mixed_in_function() -> TypeError:
     return TypeError(
-        "lockstep.all_reduce: a tf.function that this training step calls looks up rows of one variable both for this "
-        "worker's samples and behind an all_gather; take the gradient in that function, or make the whole step one"
+        "lockstep.all_reduce: a tf.function that this training step calls looks up rows of one variable both for each "
+        "of this worker's samples and once for all samples (constants, or behind an all_gather); take the gradient in "
+        "that function, make the whole step one, or tell which constants are rows by lockstep.for_each_sample"
     )
 
 

@@ -11,6 +11,7 @@ import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import function_def_to_graph, ops
@@ -23,6 +24,8 @@ _PLACEHOLDERS = ("Placeholder", "PlaceholderWithDefault")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 # Stateful, and of one state on all workers: variables, and generators that lockstep has seeded.
 _ALIKE_STATE = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "Random", "CandidateSampler", "Uniform", "Rng")
+# What makes values of a size, by which of its inputs tells that.
+_SIZED = {"Fill": 0, "BroadcastTo": 1, "Tile": 1}
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,18 @@ def alike(tensor: Any) -> Any:
 def own(tensor: Any) -> Any:
     """The tensor, of which is known from here on that it is a worker's own."""
     return _marked(tensor, OWN)
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def told(indices: Any, *, for_all: bool) -> Any:
+    """The indices, of which the script says whether all workers look up the same by them, for all samples at once."""
+    if hasattr(indices, "shape") and not tf.is_tensor(indices) and not isinstance(indices, (np.ndarray, np.generic)):
+        return indices  # of Keras's, where a model is made
+    follow()
+    marked = alike if for_all else own
+    if isinstance(indices, tf.RaggedTensor):
+        return indices.with_flat_values(marked(tf.identity(indices.flat_values)))
+    return marked(tf.identity(indices))
 
 
 def _marked(tensor: Any, origin: str) -> Any:
@@ -115,7 +130,28 @@ def origins_of(part: Part) -> tuple[set[str], set[int]]:
                 found.add(OWN)
             inputs = list(operation.inputs)[:1] if operation.type in FIRST_INPUT_ONLY else operation.inputs
             waiting += [Part(one, part.calls) for one in inputs]
+            if operation.type in _SIZED:
+                waiting += _with_rows(Part(operation.inputs[_SIZED[operation.type]], part.calls))
     return found, given
+
+
+def _with_rows(sizes: Part) -> list[Part]:
+    """Of which values the sizes are the numbers of rows: what is filled, or repeated, as often has a row for each."""
+    found, waiting = [], [sizes]
+    while waiting:
+        tensor, calls = waiting[-1].tensor, waiting.pop().calls
+        if isinstance(tensor, ops.EagerTensor):
+            continue
+        operation = tensor.op
+        if operation.type == "Shape":
+            found.append(Part(operation.inputs[0], calls))
+        elif operation.type == "StridedSlice":
+            first = tf.get_static_value(operation.inputs[1])
+            if first is None or int(first[0]) == 0:
+                waiting.append(Part(operation.inputs[0], calls))
+        elif operation.type in (*SAME_ELEMENTS, "Pack", "ConcatV2"):
+            waiting += [Part(one, calls) for one in operation.inputs]
+    return found
 
 
 def _given(part: Part, found: set[str], given: set[int], waiting: list[Part]) -> None:
@@ -168,4 +204,5 @@ def _body_of(name: str) -> Any:
 
 @functools.cache
 def _of_function(name: str, place: int) -> list[tuple[set[str], set[int]]]:
-    return [origins_of(part) for part in parts_of(_body_of(name).outputs[place])]
+    found = [origins_of(part) for part in parts_of(_body_of(name).outputs[place])]
+    return [(origins if origins or given else {ALIKE}, given) for origins, given in found]  # constants: see common_rows

@@ -350,7 +350,7 @@ class Calls:
     ) -> Value:
         known_by = (
             function,
-            self.run.in_loss,
+            self.run.loss_made,
             frozenset(r for c in self.run.conditions for d in v.contents(c) for r in d.needs),
             args.key(),
             receiver,

@@ -122,7 +122,7 @@ class Expressions:
             if sizes is not None:
                 return sizes
         if operator == "Multiply":
-            several = self._a_row_each(operands, sequences) or self._repeated(operands, sequences, node, frame)
+            several = self._a_row_each(operands, sequences, node) or self._repeated(operands, sequences, node, frame)
             if several is not None:
                 return several
         constants = [o.constant for o in operands]
@@ -135,7 +135,9 @@ class Expressions:
             return v.mapped(held, lambda d: replace(d, placement=Partial("sum")) if d.is_replicated else d)
         return self.run.operator(f"operator.{OPERATORS.get(operator, 'unknown')}", operands, nodes, node)
 
-    def _a_row_each(self, operands: Sequence[Value], sequences: Sequence[list[Value] | None]) -> Value | None:
+    def _a_row_each(
+        self, operands: Sequence[Value], sequences: Sequence[list[Value] | None], node: cst.CSTNode
+    ) -> Value | None:
         """A list repeated for each row of a worker's part: `[start] * target.shape[0]`."""
         for items, times in zip(sequences, reversed(operands)):
             is_number = times.data is not None and times.data.placement == ROWS and not times.objects
@@ -148,7 +150,8 @@ class Expressions:
             rank = ranks.pop() if len(ranks) == 1 else None
             needs = frozenset(r for d in (times.data, *leaves) if d is not None for r in d.needs)
             rows = "one" if len(items) == 1 else "even"
-            return Value(Data(Sharded(0, rows), rank=None if rank is None else rank + 1, needs=needs))
+            filled = frozenset({(node, False)})
+            return Value(Data(Sharded(0, rows), rank=None if rank is None else rank + 1, needs=needs, filled=filled))
         return None
 
     def _repeated(

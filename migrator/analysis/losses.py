@@ -11,6 +11,7 @@ from migrator.analysis import values as v
 from migrator.analysis.classes import CUT
 from migrator.analysis.left_out import LeftOut
 from migrator.analysis.libraries.keras.applying import is_of_tensors
+from migrator.analysis.libraries.keras.compiling import is_eager
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
@@ -445,6 +446,20 @@ class Losses:
     def left_open(self) -> set[cst.CSTNode]:
         """The sizes, where they are written, that say how many rows a batch has, and become None: see claims.py."""
         return set() if self.too_much else self._run.left_open
+
+    @property
+    def filled(self) -> set[cst.CSTNode]:
+        """What makes rows of samples out of one number, which look up in a table in a graph, see lookups.py."""
+        return set() if self.too_much or not self._run.cuts else self._run.filled
+
+    @property
+    def for_all(self) -> set[cst.CSTNode]:
+        """What looks up in a table for all samples at once, outside of graphs, see lookups.py."""
+        if self.too_much or not self._run.cuts:
+            return set()
+        run = self._run
+        in_keras = run.for_all_in_keras if run.trains_eagerly or is_eager(run) else set()
+        return (run.for_all | in_keras) - run.not_for_all
 
     @property
     def gathers(self) -> set[Repair]:

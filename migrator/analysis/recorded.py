@@ -102,6 +102,13 @@ class Recorded:
         # Arrays in which rows look up, by what these hold; what is one on some ways alone.
         self.tables: set[cst.CSTNode] = set()
         self.not_tables: set[cst.CSTNode] = set()
+        # What makes rows of samples out of one number, which look up in a table; what looks up in one for all samples
+        # outside of graphs, or in functions that Keras calls, and what does so on some ways alone.
+        self.filled: set[cst.CSTNode] = set()
+        self.for_all: set[cst.CSTNode] = set()
+        self.for_all_in_keras: set[cst.CSTNode] = set()
+        self.trains_eagerly = False  # whether some gradients are taken outside of graphs
+        self.not_for_all: set[cst.CSTNode] = set()
         self.lists: set[cst.CSTNode] = set()  # the operations that give lists of tensors
         self.hidden: set[cst.CSTNode] = set()
         self.traced: set[cst.CSTNode] = set()  # functions of which a graph is made

@@ -115,7 +115,9 @@ class Run(Recorded):
         self.generators: set[cst.CSTNode | None] = {tree.callable_of(node) for node in tree.all_of(cst.Yield)}
         self.steps_left = _MOST_STEPS
         self.tried: list[list[Value]] = []  # what decides that exceptions come which the program catches
-        self.in_loss = False  # whether code runs that a loss is made by
+        # Where gradients are taken of what is made now, in a "graph", in one that "keras" makes, or outside of such
+        # ("eager"); empty where no loss is made.
+        self.loss_made = ""
         self.packages = Packages(self, sources or Sources((), tree))
         super().__init__()  # last: what is made above is none of the records
 
@@ -411,12 +413,21 @@ class Run(Recorded):
         return self.chosen(value, conditions) if conditions else value
 
     @contextmanager
-    def making_loss(self) -> Iterator[None]:
-        before, self.in_loss = self.in_loss, True
+    def making_loss(self, *, by_keras: bool = False) -> Iterator[None]:
+        """While code runs that a loss is made by; by_keras: as a part of a model, of whose steps Keras makes graphs."""
+        before, self.loss_made = self.loss_made, "graph" if self.is_traced else "eager"
+        if not self.is_traced and (by_keras or self.makes_graph):
+            self.loss_made = "keras"
+        self.trains_eagerly |= self.loss_made == "eager"
         try:
             yield
         finally:
-            self.in_loss = before
+            self.loss_made = before
+
+    @property
+    def in_loss(self) -> bool:
+        """Whether code runs that a loss is made by."""
+        return bool(self.loss_made)
 
     def chosen(self, value: Value, conditions: Sequence[Value]) -> Value:
         """The value, where these decide, in what a loss is made of, that it is this one and no other."""

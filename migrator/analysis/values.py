@@ -98,6 +98,7 @@ class Slice:
 
 _NO_REPAIRS: frozenset[Repair] = frozenset()
 _NO_BATCH: frozenset[Any] = frozenset()
+_NOT_FILLED: frozenset[tuple[cst.CSTNode, bool]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ class Data:
     what all workers have, which a sum over the workers counts several times. `sized`: of the sizes of all rows, or of
     their number, where those of a worker's part would stand: what is made by them are all rows, too. `tells`: of the
     shape of a batch, the last of the sizes of its rows, as far as they are known. `batch`: the names of the one batch
-    that it is made of, none where that is not proven, see same_batch.py.
+    that it is made of, none where that is not proven, see same_batch.py. `filled`: what makes it, as far as that is
+    rows of one number or another, and not of a batch, and whether that is a tensor: see lookups.py.
     """
 
     placement: Placement = REPLICATED
@@ -162,6 +164,7 @@ class Data:
     choices: tuple[int, ...] = ()
     tells: tuple[int | None, ...] = ()
     batch: frozenset[Any] = _NO_BATCH
+    filled: frozenset[tuple[cst.CSTNode, bool]] = _NOT_FILLED
 
     # Met over and over, and made of tuples of all fields by dataclasses.
 
@@ -465,6 +468,7 @@ def join_data(a: Data, b: Data) -> Data:
         choices=a.choices if a.choices == b.choices else (),
         tells=a.tells if a.tells == b.tells else (),
         batch=a.batch & b.batch if a.is_replicated is b.is_replicated else b.batch if a.is_replicated else a.batch,
+        filled=a.filled | b.filled,
     )
 
 

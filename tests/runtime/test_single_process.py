@@ -38,6 +38,8 @@ def test_identity_without_importing_anything() -> None:
         assert lockstep.all_gather(thing) is thing
         assert lockstep.shard_like(thing, thing) is thing
         assert lockstep.unshard_batch(thing) is thing
+        assert lockstep.for_each_sample(thing) is thing
+        assert lockstep.for_all_samples(thing) is thing
         assert lockstep.on_whole_data(thing) is thing
         assert lockstep.sample_gradients(thing) is thing
         assert lockstep.gather({"a": [thing, None]}) == {"a": [thing, None]}

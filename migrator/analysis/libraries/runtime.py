@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import same_batch
+from migrator.analysis import lookups, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -52,6 +52,8 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
         return Value(Data(needs=frozenset((Repair(node, frozenset(), "", form="done"),))))
     if path == SAMPLE_GRADIENTS:
         return v.mapped(first, _of_one_process)
+    if path in (lookups.FOR_EACH_SAMPLE, lookups.FOR_ALL_SAMPLES):
+        return lookups.told(first)
     if path == SHARD_LIKE:
         return v.mapped(first, lambda d: replace(d, placement=Sharded(0), whole=False) if d.is_replicated else d)
     found = vocabulary.meaning(path)

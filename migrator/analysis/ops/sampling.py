@@ -51,7 +51,7 @@ class PerSample:
         for name, harmless in self.refused:
             if name in bound.made and bound.made[name].constant != harmless:
                 raise NeedsWhole(f"it is made with {name}")
-        if self.length and bound.made.get(self.length, NONE).constant is None and not _is_ragged(bound):
+        if self.length and not _is_number(bound.made.get(self.length, NONE)) and not _is_ragged(bound):
             raise NeedsWhole(f"it is made without {self.length}: it makes all rows as long as the longest", ALL_GATHER)
         least = max(self.least, 2 if self._works_along(bound) == -1 else 1)
         names = bound.parameters[: self.inputs]
@@ -107,6 +107,11 @@ class PerSample:
         if self.states:
             return Arg(items=(result, Arg(items=(result,) * self.states)))
         return result if self.outputs == 1 else Arg(items=(result,) * self.outputs)
+
+
+def _is_number(arg: Arg) -> bool:
+    """Whether it surely is a whole number, and not None."""
+    return isinstance(arg.constant, int) or bool(arg.choices) or (arg.integral and arg.constant is NOT_CONSTANT)
 
 
 def _is_ragged(bound: Bound) -> bool:

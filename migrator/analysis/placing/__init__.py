@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import one_each, ops, row_counts, same_batch
+from migrator.analysis import lookups, one_each, ops, row_counts, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries.tensorflow import VARIABLE
@@ -68,6 +68,7 @@ class Placing:
         op = operation(self.run, row, path, args, node, made)
         value = self._placed(op)
         self._note_table(op)
+        lookups.note(self.run, op)
         if self.run.packages.inside:
             self.run.packages.met.note_lost(op, value)
         value = traits.kept(self.run, op, value)

@@ -40,6 +40,7 @@ from migrator.analysis.libraries.keras.objects import (
     make,
     store_arguments,
     store_parts,
+    told_of_texts,
     unknown_method,
 )
 from migrator.analysis.libraries.python.containers import make_record
@@ -75,6 +76,9 @@ _METHODS: Methods = {
 }
 # What trains a model, or gives it other weights.
 _FILLING = frozenset({"compile", "fit", "train_on_batch", "set_weights", "load_weights"})
+# Of layers of classes that come from these, and have no `call`, the rows tell what they do: they make texts as long as
+# the longest, or look up by indices.
+_BY_THEIR_ROWS = frozenset({"keras.layers.TextVectorization", "keras.layers.Embedding"})
 
 
 class Keras:
@@ -147,6 +151,11 @@ class Keras:
         outputs = self.run.heap.load(atom, ("end", "outputs"))
         if outputs is not NOTHING:
             return models.functional(self.run, outputs, args, node)
+        path = next((p for p in classes_of(self.run, atom) if p in _BY_THEIR_ROWS), "")
+        if path:
+            made = told_of_texts(self.run, atom)
+            given = Arguments(args.positional[:1], nodes=args.nodes)
+            return self.run.placing.place(ops.lookup(path), path, given, node, made)
         if is_of(self.run, atom, lambda p: bool(LAYER.match(p) or api.makes_model(p))):
             return sample_by_sample(self.run, args)
         return self.run.placing.unknown(args, node)

@@ -74,7 +74,7 @@ def _traced(run: Run, args: Arguments, function: Callable[[Arguments], Value]) -
         return function(args)
     plain = [_standing(run, x, symbolic=False) for x in args.positional]
     keywords = {k: _standing(run, x, symbolic=False) for k, x in args.keywords.items()}
-    with run.making_loss():  # of which the model that is built is a part, as soon as it is trained
+    with run.making_loss(by_keras=True):  # of which the model that is built is a part, as soon as it is trained
         result = function(Arguments(plain, keywords, args.rest, args.nodes))
     return _standing(run, result, symbolic=True)
 

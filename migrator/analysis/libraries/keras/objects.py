@@ -30,6 +30,7 @@ ENDS = ("inputs", "outputs")
 COPIES = ("keras.models.clone_model", "keras.models.clone_and_build_model")
 _OWN_MODEL = re.compile(r"^keras\.applications\.|^keras\.(?:models\.)?(?:Sequential|Model|Functional)$")
 # What a layer is told of masks, and behind how many arguments that may stand.
+_TOLD_OF_TEXTS = (("output_mode", 4), ("output_sequence_length", 5))
 _TOLD_OF_MASKS, _BEFORE_THESE = ("mask_zero", "return_sequences"), 4
 
 
@@ -92,8 +93,24 @@ def _add_layers(run: Run, atom: v.Atom, layers: Value) -> None:
         run.heap.store(atom, ("layer", i), item)
 
 
+def told_of_texts(run: Run, atom: v.Atom) -> Arguments:
+    """What an object of a class that comes from TextVectorization is made with, as far as it matters to its rows."""
+    found = Arguments()
+    if isinstance(atom, Instance) and run.classes.method(atom, "__init__") is None:
+        made = arguments_of(run, atom)
+        told = {name: made.get(name, position) for name, position in _TOLD_OF_TEXTS}
+    else:
+        told = {name: run.heap.load(atom, ("argument", f"super {name}")) for name, _ in _TOLD_OF_TEXTS}
+    found.keywords.update({name: value for name, value in told.items() if value is not None and value is not NOTHING})
+    return found
+
+
 def note_told(run: Run, atom: v.Atom, args: Arguments) -> None:
-    """Notes what `super().__init__(…)` tells of masks, see masks.py."""
+    """Notes what `super().__init__(…)` tells of masks, see masks.py, and of the rows that texts become."""
+    for name, position in _TOLD_OF_TEXTS:
+        given = args.get(name, position)
+        if given is not None:
+            run.heap.store(atom, ("argument", f"super {name}"), given)
     for name in _TOLD_OF_MASKS:
         unseen = NUMBER if len(args.positional) > _BEFORE_THESE else v.constant(False)
         run.heap.store(atom, ("argument", f"super {name}"), args.get(name) or unseen)

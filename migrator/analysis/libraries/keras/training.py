@@ -80,7 +80,7 @@ def _train_once(run: Run, atom: Made | Instance, batch: Value, node: cst.CSTNode
         finally:
             fitting.pop()
         return
-    with run.making_loss():
+    with run.making_loss(by_keras=True):
         _forward(run, atom, *_inputs(run, batch), node, frame)
 
 
@@ -118,7 +118,7 @@ def _train_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTN
     if isinstance(atom, Instance) and args.positional:
         keras = run.libraries.keras
         x, y, weights = _inputs(run, _taken(run, args.positional[0], args.nodes.get(0), frame))
-        with run.making_loss():
+        with run.making_loss(by_keras=True):
             predicted = keras.call_instance(atom, Arguments([x], {"training": v.constant(True)}), node, frame)
             given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": weights}
             metrics.tell(run, atom, Arguments([], given), node, frame)

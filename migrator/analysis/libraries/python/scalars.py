@@ -83,6 +83,12 @@ def _rounded(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
     return _scalar(run, args, node, frame)
 
 
+def _whole_number(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`int(x)`"""
+    value = _rounded(run, args, node, frame)
+    return v.mapped(value, lambda d: replace(d, integral=True) if d.is_replicated and d.rank == 0 else d)
+
+
 def _text(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     return run.placing.opaque([x for _, x in args.all()], "text is made of this")
 
@@ -99,7 +105,7 @@ def _slice(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
 FUNCTIONS: dict[str, Handler] = {
     "builtins.sum": _sum,
     "builtins.float": _scalar,
-    "builtins.int": _rounded,
+    "builtins.int": _whole_number,
     "builtins.bool": _rounded,
     "builtins.round": _rounded,
     "builtins.str": _text,

@@ -1,0 +1,97 @@
+"""Indices that look up rows of a table, of which the runtime cannot tell whether each is one of a sample.
+
+The gradient of a table comes with one part for each index, and optimizers square each by itself. What each sample looks
+up has one of these for each of them, on whichever worker; what is looked up once for all samples has one, of which each
+worker has its part. The runtime tells them apart by what they are made of: a batch, or nothing but constants. That does
+not do for constants which have a row for each sample, as first tokens of sentences are, and outside of graphs, where
+nobody sees what a tensor is made of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.libraries.tensorflow import VARIABLE
+from migrator.analysis.ops.making import Like
+from migrator.analysis.ops.picking import Gather
+from migrator.analysis.placement import Placement, Scaled, Sharded, options
+from migrator.analysis.placing.operation import Operation
+from migrator.analysis.values import Data, External, Made, Value
+from migrator.records import replace
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+FOR_EACH_SAMPLE = "lockstep.for_each_sample"
+FOR_ALL_SAMPLES = "lockstep.for_all_samples"
+_OF_TENSORS = ("tensorflow.", "keras.ops.", "keras.backend.")
+_LAYERS = frozenset({"keras.layers.Embedding"})
+
+
+def kept(op: Operation, result: Value) -> Value:
+    """The result with what makes it, where its rows are none of a batch but so many of one number or another."""
+    if is_lookup(op) or not any(_is_rows(d) for d in v.contents(result)):
+        return result
+    rows = [d for d in op.leaves if _is_rows(d)]
+    here = frozenset({(op.node, op.path.startswith(_OF_TENSORS))})
+    if not rows or (op.row is not None and isinstance(op.row.kind, Like)):
+        found = here
+    elif all(d.filled for d in rows):
+        found = frozenset(made for d in rows for made in d.filled)
+        if not all(is_tensor for _, is_tensor in found):  # a list or an array, and to be told as what is made of it
+            found = here
+    else:
+        return result
+    return v.mapped(result, lambda d: replace(d, filled=found) if _is_rows(d) else d)
+
+
+def told(value: Value) -> Value:
+    """The value, of which the script says that it has an index for each sample."""
+    return v.mapped(value, lambda d: replace(d, filled=frozenset()) if d.filled else d)
+
+
+def is_lookup(op: Operation) -> bool:
+    return op.row is not None and (op.row.path in _LAYERS or _looks_up_in_variable(op))
+
+
+def note(run: Run, op: Operation) -> None:
+    """Notes what the indices are, where the operation looks up by them."""
+    if not is_lookup(op):
+        return
+    place, name = (0, "inputs") if op.row is not None and op.row.path in _LAYERS else (1, "indices")
+    indices = op.args.get(name, place) or op.args.get("ids", place)
+    node = op.args.nodes.get(place)
+    if indices is None or not run.in_loss:
+        return
+    leaves = list(run.objects.leaves(indices))
+    if run.is_traced or run.loss_made != "eager":
+        run.filled.update(made for d in leaves for made, _ in d.filled)
+    if node is None:
+        return
+    if any(not d.is_replicated or d.needs or d.whole for d in leaves) or _is_told(run, node):
+        run.not_for_all.add(node)
+    elif run.loss_made != "graph":
+        (run.for_all if run.loss_made == "eager" else run.for_all_in_keras).add(node)
+
+
+def _looks_up_in_variable(op: Operation) -> bool:
+    is_gather = op.row is not None and (isinstance(op.row.kind, Gather) or op.row.path.endswith(".embedding_lookup"))
+    table = op.args.get("params", 0) if is_gather else None
+    return table is not None and any(isinstance(a, Made) and a.path == VARIABLE for a in table)
+
+
+def _is_told(run: Run, node: cst.CSTNode) -> bool:
+    """Whether the script says it, as a script does that is migrated."""
+    function = run.seen.get(node.func) if isinstance(node, cst.Call) else None
+    return function is not None and function.only == External(FOR_ALL_SAMPLES)
+
+
+def _is_rows(data: Data) -> bool:
+    return any(isinstance(_base(place), Sharded) for place in options(data.placement))
+
+
+def _base(placement: Placement) -> Placement:
+    return placement.base if isinstance(placement, Scaled) else placement
