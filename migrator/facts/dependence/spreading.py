@@ -33,7 +33,8 @@ class Spread:
         self._lets_in = lets_in
         self._reach = reach
         self._time = 0
-        self._came: dict[int, tuple[tuple[int, Marks], ...]] = {}  # the times at which values got marks, with these
+        # The times at which values got marks, with these.
+        self._came: dict[int, tuple[tuple[int, Marks], ...]] = {}
 
     def of(self, key: Key) -> Marks:
         return self.marks.get(self.dependence.number(key), 0)
