@@ -2,7 +2,7 @@
 
 Where the program is refused with them, such as for a helper of another script, they are left as they are, and the rest
 is asked again. That nobody names them is not resolved: each place counts that has the name, in whatever sense, and
-nothing is left out where code is found by names that are made, or read, as the program runs.
+nothing is left out where code may be found by names that are made, or read, as the program runs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Callable, Union
 
 import libcst as cst
 
-from migrator.facts.objects.values import File
 from migrator.facts.program.modules import Script
+from migrator.facts.program.tree import nodes_in
 from migrator.facts.script import Facts
+from migrator.files import found_by_name
 from migrator.files.programs import Program
 from migrator.findings.results import Finding, Outcome, Remarks
 from migrator.notebooks.cells import SUFFIX
@@ -27,24 +28,10 @@ from migrator.text.source import Source, mentions_training
 
 _Definition = Union[cst.FunctionDef, cst.ClassDef]
 
-# They find what a file defines by its name, or run what they find.
-_FINDING = frozenset({
-    "__import__", "Fire", "doctest", "eval", "exec", "fire", "globals", "importlib", "inspect", "pkgutil", "runpy",
-})  # fmt: skip
-_FINDING_MEMBERS = frozenset({"__dict__", "__getattribute__", "__init_subclass__", "__subclasses__", "f_globals"})
-# Of the place where they are called, where they are given nothing.
-_OF_HERE = frozenset({"dir", "locals", "vars"})
-# They make objects of classes that only a file names.
-_READING_OBJECTS = re.compile(
-    r"^(?:c?[pP]ickle|_pickle|dill|cloudpickle|joblib|shelve|torch)\.(?:load|loads|open|Unpickler)$|\.read_pickle$"
-)
-# They run what the file defines: a function `main`, or tests.
-_CALLING_MAIN = frozenset({"main", "run"})
 # What they make of a function hands it to nobody.
 _LEAVING = frozenset({
     "abc.abstractmethod", "builtins.classmethod", "builtins.property", "builtins.staticmethod", "tensorflow.function",
 })  # fmt: skip
-_DOTTED = re.compile(r"^[A-Za-z_][\w.]*$")
 _REASON = "nothing that the program runs names this, and it is left as it is"
 _ADVICE = "migrate it with the script that runs it"
 
@@ -134,16 +121,16 @@ def unused(scripts: Sequence[Script], facts: Facts) -> dict[Path, list[Unused]]:
             else:
                 running.append(statement)
     named: set[str] = set()
-    makes_objects = False
+    makes_models = False
     while running:
-        named |= _names(*running)
-        if any(_finds_by_name(node, facts) for node in running):
+        if any(found_by_name.may_find(node, facts) for node in running):
             return {}
-        makes_objects |= any(_makes_objects(node, facts) for node in running)
+        named.update(found_by_name.names(*running))
+        makes_models |= any(map(found_by_name.makes_models, running))
         running = [
             definition
             for _, definition in waiting
-            if definition.name.value in named or (makes_objects and isinstance(definition, cst.ClassDef))
+            if definition.name.value in named or (makes_models and isinstance(definition, cst.ClassDef))
         ]
         waiting = [one for one in waiting if one[1] not in running]
     found: dict[Path, list[Unused]] = {}
@@ -210,15 +197,13 @@ def _may_be_left(statement: cst.CSTNode, script: Script, facts: Facts) -> bool:
         return False
     if isinstance(statement, cst.FunctionDef):
         return True
-    if any(isinstance(value, cst.Call) for arg in (*statement.bases, *statement.keywords) for value in _nodes(arg)):
-        return False
-    if statement.keywords:
+    if not found_by_name.is_kept_by_none(statement, facts):
         return False
     for part in statement.body.body:
         if isinstance(part, cst.FunctionDef):
             if not _leave_it(part.decorators, facts):
                 return False
-        elif not isinstance(part, cst.SimpleStatementLine) or any(isinstance(n, cst.Call) for n in _nodes(part)):
+        elif not isinstance(part, cst.SimpleStatementLine) or any(isinstance(n, cst.Call) for n in nodes_in(part)):
             return False
     return True
 
@@ -243,97 +228,12 @@ def _headers(definition: _Definition) -> Iterator[cst.CSTNode]:
             if param.default is not None:
                 yield param.default
         return
+    yield from definition.bases
     for part in definition.body.body:
         if isinstance(part, cst.FunctionDef):
             yield from _headers(part)
-
-
-def _finds_by_name(code: cst.CSTNode, facts: Facts) -> bool:
-    """Whether the code may find what the files define by other names than those that are written."""
-    nodes = list(_nodes(code))
-    bases = {node.value for node in nodes if isinstance(node, cst.Attribute)}
-    for node in nodes:
-        if isinstance(node, cst.Attribute):
-            is_table = node.attr.value == "modules" and isinstance(node.value, cst.Name) and node.value.value == "sys"
-            if is_table or node.attr.value in _FINDING_MEMBERS:
-                return True
-        elif isinstance(node, cst.Name):
-            if node.value in _FINDING and _is_read(node, facts):
-                return True
-        elif isinstance(node, cst.Call) and _runs_all(node):
-            return True
-        if isinstance(node, (cst.Attribute, cst.Name)) and node not in bases and _is_file(node, facts):
-            return True
-    return False
-
-
-def _runs_all(call: cst.Call) -> bool:
-    """Whether the call may run what the file defines that makes it, or tell of it."""
-    if isinstance(call.func, cst.Attribute):
-        return call.func.attr.value in _CALLING_MAIN and not call.args
-    return isinstance(call.func, cst.Name) and call.func.value in _OF_HERE and not call.args
-
-
-def _makes_objects(code: cst.CSTNode, facts: Facts) -> bool:
-    """Whether the code reads files that may hold objects of the program's classes."""
-    calls = [node for node in _nodes(code) if isinstance(node, cst.Call)]
-    return any(
-        any(arg.keyword is not None and arg.keyword.value == "allow_pickle" for arg in call.args)
-        or any(map(_READING_OBJECTS.search, facts.resolver.public(call.func)))
-        for call in calls
-    )
-
-
-def _is_read(name: cst.Name, facts: Facts) -> bool:
-    return name in facts.tree.parent and facts.tree.is_read(name) and not _is_imported(name, facts)
-
-
-def _is_file(node: cst.BaseExpression, facts: Facts) -> bool:
-    """Whether this is one of the files, as a value: what it defines may then be asked for by any name."""
-    if isinstance(node, cst.Name) and not _is_read(node, facts):
-        return False
-    if node not in facts.tree.parent or _is_imported(node, facts):
-        return False
-    return any(isinstance(value, File) for value in facts.resolver.values(node))
-
-
-def _is_imported(node: cst.CSTNode, facts: Facts) -> bool:
-    return isinstance(facts.tree.parent[node], (cst.Import, cst.ImportFrom, cst.ImportAlias, cst.AsName))
-
-
-def _names(*nodes: cst.CSTNode) -> set[str]:
-    """All names in the code, but those that it only defines or imports as they are, and what its strings may name."""
-    found: set[str] = set()
-    queue = list(nodes)
-    while queue:
-        node = queue.pop()
-        if isinstance(node, cst.ImportFrom):
-            queue += node.names if not isinstance(node.names, cst.ImportStar) else ()
-            continue
-        if isinstance(node, cst.ImportAlias):
-            if node.asname is None:
-                continue
-        elif isinstance(node, (cst.FunctionDef, cst.ClassDef)):
-            queue += [child for child in node.children if child is not node.name]
-            continue
-        elif isinstance(node, cst.Name):
-            found.add(node.value)
-        elif isinstance(node, cst.SimpleString):
-            value = node.evaluated_value
-            if isinstance(value, str) and _DOTTED.match(value):
-                found.update(value.split("."))
-        elif isinstance(node, cst.FormattedStringText):
-            found.update(re.findall(r"\w+", node.value))
-        queue += node.children
-    return found
-
-
-def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    queue = [node]
-    while queue:
-        one = queue.pop()
-        yield one
-        queue += one.children
+        else:
+            yield part
 
 
 def _extent(script: Script, definition: _Definition, facts: Facts) -> Unused:

@@ -87,6 +87,23 @@ def test_the_rest_is_migrated_without_it() -> None:
             "importlib.import_module('helpers').distil(model, model, tf.zeros((8, 4)))\nimport helpers",
         ),
         ("import fire\nfrom helpers import *", "fire.Fire()"),
+        ("from importlib import import_module", "import helpers\ngetattr(import_module('helpers'), 'dis' + 'til')()"),
+        ("from sys import modules", "import helpers\ngetattr(modules['helpers'], 'dis' + 'til')()"),
+        ("import sys as s", "import helpers\ngetattr(s.modules['helpers'], 'dis' + 'til')()"),
+        ("import sys", "import helpers\ngetattr(getattr(sys, 'mod' + 'ules')['helpers'], 'dis' + 'til')()"),
+        ("from helpers import *\nimport __main__", "getattr(__main__, 'dis' + 'til')()"),
+        ("import pydoc", "import helpers\npydoc.locate('helpers.' + 'distil')()"),
+        ("from builtins import exec as run", "from helpers import *\nrun('dis' + 'til()')"),
+        ("import builtins", "from helpers import *\nbuiltins.eval('dis' + 'til')()"),
+        ("from inspect import getmembers", "import helpers as h\ndict(getmembers(h))['dis' + 'til']()"),
+        ("from helpers import shape", "shape.__globals__['dis' + 'til']()"),
+        ("import unknown_registry", "import helpers\nunknown_registry.run_all()"),
+        (
+            "import subprocess, sys",
+            "import helpers\nsubprocess.run([sys.executable, '-c', 'import helpers; helpers.distil()'])",
+        ),
+        ("import pickle", "import helpers\npickle.load(open('step.pkl', 'rb'))()"),
+        ("from helpers import *\nfrom tensorflow.compat.v1 import app", "app.run(argv=['train'])"),
     ],
 )
 def test_what_may_be_found_is_judged(imports: str, more: str) -> None:
@@ -107,6 +124,25 @@ def test_a_class_may_be_made_of_a_file() -> None:
     assert left(outcomes(helpers=only_class)) == ["Step", "Distiller"]
     read = "import pickle\nstep = pickle.load(open('step.pkl', 'rb'))\nstep(model, model, tf.zeros((8, 4)))"
     assert left(outcomes(more=read, helpers=only_class)) == []
+
+
+@pytest.mark.parametrize(
+    "registry",
+    [
+        "class Base:\n  known = {}\n  def __init_subclass__(cls, **kw):\n    Base.known[cls.__name__] = cls\n",
+        "class Meta(type):\n  def __init__(cls, *a):\n    known.append(cls)\nclass Base(metaclass=Meta):\n  pass\n",
+        "import tensorflow_datasets as tfds\nBase = tfds.core.GeneratorBasedBuilder\n",
+    ],
+)
+def test_what_a_class_comes_from_may_keep_it(registry: str) -> None:
+    helpers = registry + HELPERS.replace("class Distiller:", "class Distiller(Base):")
+    assert "Distiller" not in left(outcomes(helpers=helpers, imports="from helpers import shape, Base"))
+
+
+def test_models_that_are_read_name_classes() -> None:
+    only_class = HELPERS.replace("def distil", "class Step:\n  def __call__", 1).replace("distil(", "Step()(")
+    assert left(outcomes(more="best = tf.keras.models.load_model('best.keras')", helpers=only_class)) == []
+    assert left(outcomes(more="from keras.models import model_from_json as read", helpers=only_class)) == []
 
 
 def test_files_that_run_no_training_are_judged_by_all_they_have() -> None:
