@@ -13,6 +13,7 @@ from migrator.analysis import same_batch
 from migrator.analysis import values as v
 from migrator.analysis.classes import CUT
 from migrator.analysis.libraries.python.holders import is_namespace
+from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded, Unknown
 from migrator.analysis.placing import BESIDE_WHOLE
@@ -216,9 +217,11 @@ class Shares:
         """Whether that is no rows: a number for all of them, of which the text can tell the name."""
         return isinstance(name, str) and (name in whole or (at is not None and _is_number(held)))
 
-    @staticmethod
-    def once_combined(value: Value, node: cst.CSTNode) -> Value:
-        """A number of a worker's part, as all have it once that of the batch is bound to the name, or stands there."""
+    def once_combined(self, value: Value, node: cst.CSTNode) -> Value:
+        """A number of a worker's part, as all have it once that of the batch is bound to the name, or stands there;
+        of a variable, what that holds."""
+        if isinstance(value.only, Made) and value.only.path == VARIABLE:
+            value = v.join_all(map(Value, self.run.objects.leaves(value)))
         bound = frozenset((v.Repair(node, frozenset(), "", form="bound"),))
         return v.with_needs(v.mapped(value, lambda d: replace(d, placement=once_reduced(d))), bound)
 

@@ -143,7 +143,9 @@ class Facts:
 
     @cached_property
     def compiled_by_xla(self) -> CompiledByXla:
-        return CompiledByXla(self.tree, self.resolver, self.training, self.ports, self.ranks, lambda: self.repairs)
+        return CompiledByXla(
+            self.tree, self.resolver, self.keywords, self.training, self.ports, self.ranks, lambda: self.repairs
+        )
 
     @cached_property
     def trained(self) -> Trained:

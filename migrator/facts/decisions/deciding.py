@@ -164,7 +164,8 @@ class Deciding:
         """Where names get a number of all workers, or what has no name does, and enter what is put together for a loss,
         or what nothing makes the workers agree on: a mean times the number of samples."""
         numbers = _combined_in(decisions)
-        entered = [o.node for repair in self.repairs(decisions) for o in repair.operands] if numbers else []
+        repairs = self.repairs(decisions) if numbers else set()
+        entered = [o.node for repair in repairs for o in repair.operands]
         entered += [n.expression for n in decisions.local_numbers if not n.is_settled] if numbers else []
         locality = decisions.locality
         behind = locality.behind(entered)
@@ -173,10 +174,16 @@ class Deciding:
             for key in behind
             if isinstance(key, Binding) and not locality.of(key) and _is_given(key, numbers, self._tree)
         }
-        # What a call is given, or a place in a container gets: `setattr(s, "total", s.total + …)`, `Stats(n + len(y))`
+        # What a call is given, or a place in a container gets: `setattr(s, "total", s.total + …)`, `Stats(n + len(y))`;
+        # or one part of what a loss is made of, as of a ratio of which the losses put the other one together.
         named = {place for key in (*found, *self._combined) for place in _places_of(key, numbers, self._tree)}
         loose = (n.expression for n in numbers if n.binding is None and n.expression not in named)
-        return found | {node for node in loose if node in behind and node not in entered}
+        return found | {
+            node
+            for node in loose
+            if node not in entered
+            and (node in behind or any(self._tree.contains(repair.node, node) for repair in repairs))
+        }
 
     def _decided(self) -> Decisions:
         decisions = self._reduced_decisions()

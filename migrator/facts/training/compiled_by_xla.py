@@ -8,15 +8,16 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.analysis.values import Repair
+from migrator.facts.objects.keywords import Keywords
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function
+from migrator.facts.objects.values import External, Function, Value
 from migrator.facts.ports.ported import Ports
 from migrator.facts.ports.ranks import Ranks
-from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
-_SETTINGS = ("jit_compile", "experimental_compile")
+# By where they may stand without their names.
+_SETTINGS = {"jit_compile": 3, "experimental_compile": None}
 
 
 class CompiledByXla:
@@ -24,6 +25,7 @@ class CompiledByXla:
         self,
         tree: Tree,
         resolver: Resolver,
+        keywords: Keywords,
         training: Training,
         ports: Ports,
         ranks: Ranks,
@@ -31,6 +33,7 @@ class CompiledByXla:
     ) -> None:
         self._tree = tree
         self._resolver = resolver
+        self._keywords = keywords
         self._training = training
         self._ports = ports
         self._ranks = ranks
@@ -39,35 +42,39 @@ class CompiledByXla:
     @cached_property
     def steps(self) -> list[cst.Call]:
         """The calls of `tf.function` around an update, around the place where its gradients are reduced, or around what
-        the workers put together."""
+        the workers put together; also where what they are around is not seen."""
         return [
             call
             for call in self._tree.calls
-            if any(True for _ in self.settings(call))
-            and ((self._is_of_functions(call.func) and self._waits_for_others(call)) or self._is_prepared(call))
+            if any(True for _ in self.settings(call)) and self._makes_functions(call) and self._may_wait(call)
         ]
 
     def settings(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What turns XLA on in this call, or may, whatever the number of workers."""
-        for name in _SETTINGS:
-            given = argument(call, name)
-            if given is not None and not _is_off(given.value) and not self._ranks.depends_on_size(given.value):
-                yield given.value
+        for name, position in _SETTINGS.items():
+            given = self._keywords.given(call, name, position)
+            if given is not None and not _is_off(given) and not self._ranks.depends_on_size(given):
+                yield given
 
-    def _is_of_functions(self, node: cst.BaseExpression) -> bool:
-        return External("tensorflow.function") in self._resolver.values(node)
-
-    def _is_prepared(self, call: cst.Call) -> bool:
-        """`partial(tf.function, jit_compile=True)`: which functions it compiles is not asked, as graphs do it, too."""
+    def _makes_functions(self, call: cst.Call) -> bool:
+        """`tf.function(…)`, or `partial(tf.function, …)`, which does later."""
         is_partial = External("functools.partial") in self._resolver.values(call.func)
-        return is_partial and bool(call.args) and self._is_of_functions(call.args[0].value) and bool(self._waiting)
+        makes = call.args[0].value if is_partial and call.args else call.func
+        return External("tensorflow.function") in self._resolver.values(makes)
 
-    def _waits_for_others(self, call: cst.Call) -> bool:
+    def _may_wait(self, call: cst.Call) -> bool:
+        if not self._waiting:
+            return False
         owner = self._tree.parent.get(call)
-        if isinstance(owner, cst.Decorator):
-            functions: list[cst.CSTNode] = [self._tree.parent[owner]]
+        decorated = self._tree.parent[owner] if isinstance(owner, cst.Decorator) else None
+        values: Sequence[Value]
+        if isinstance(decorated, cst.FunctionDef):
+            values = [Function(decorated)]
         else:
-            functions = [v.node for v in self._resolver.values(call) if isinstance(v, Function)]
+            values = self._resolver.values(call.args[0].value) if call.args and not call.args[0].star else ()
+        functions = [v.node for v in values if isinstance(v, Function)]
+        if not functions or len(functions) < len(values):
+            return True
         bodies = [body for function in functions for body in self._training.reached_from(function)]
         return any(self._tree.contains(body, site) for body in bodies for site in self._waiting)
 
