@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.edits import Replace, Wrap
+from migrator.edits import Refusal, Replace, Wrap
 from migrator.facts.data.batch_shapes import DoubtfulSize, Made, Shown, Size
 from migrator.facts.script import Facts
 from migrator.facts.training.reductions import GATHER, cut_option
@@ -87,6 +87,15 @@ def _looked_up(facts: Facts, cut: set[cst.BaseExpression]) -> Findings:
         here = [node for node in found if node in facts.tree.order and node not in cut]
         for node in sorted(here, key=facts.tree.order.__getitem__):
             yield Wrap(node, f"{facts.runtime}.{function}(", ")")
+    for node in sorted(facts.losses.looked_up_in_two_ways, key=facts.tree.order.__getitem__):
+        yield Refusal(
+            node,
+            "what is looked up here is one for each sample on some ways, and one for all samples on others, which "
+            "optimizers like Adam do not work on alike",
+            f"say so in the call that gives the latter, {facts.call('for_all_samples', 'tf.range(length)')}; or make "
+            "the training step a tf.function",
+            breaks_training=True,
+        )
 
 
 def _drawn(facts: Facts) -> Findings:

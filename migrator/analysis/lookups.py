@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrator.analysis import values as v
-from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.making import Like
-from migrator.analysis.ops.picking import Gather
+from migrator.analysis.ops.picking import Gather, GatherNd
 from migrator.analysis.placement import Placement, Scaled, Sharded, options
 from migrator.analysis.placing.operation import Operation
-from migrator.analysis.values import Data, External, Made, Value
+from migrator.analysis.values import Data, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ FOR_EACH_SAMPLE = "lockstep.for_each_sample"
 FOR_ALL_SAMPLES = "lockstep.for_all_samples"
 _OF_TENSORS = ("tensorflow.", "keras.ops.", "keras.backend.")
 _LAYERS = frozenset({"keras.layers.Embedding"})
+_TOLD = frozenset({(cst.Pass(), False)})
 
 
 def kept(op: Operation, result: Value) -> Value:
@@ -49,44 +49,41 @@ def kept(op: Operation, result: Value) -> Value:
 
 
 def told(value: Value) -> Value:
-    """The value, of which the script says that it has an index for each sample."""
-    return v.mapped(value, lambda d: replace(d, filled=frozenset()) if d.filled else d)
+    """The value, of which the script says that it has an index for each sample, or is looked up for all at once."""
+    return v.mapped(value, lambda d: replace(d, filled=_TOLD if d.is_replicated else frozenset()))
 
 
 def is_lookup(op: Operation) -> bool:
-    return op.row is not None and (op.row.path in _LAYERS or _looks_up_in_variable(op))
+    """Whether it takes rows of a table that may be trained, by indices."""
+    if op.row is None or op.row.path in _LAYERS:
+        return op.row is not None
+    if not isinstance(op.row.kind, (Gather, GatherNd)) and not op.row.path.endswith(".embedding_lookup"):
+        return False
+    table = op.args.get("params", 0) or op.args.get("x", 0)
+    return table is not None and not any(_is_rows(d) for d in v.contents(table))
 
 
 def note(run: Run, op: Operation) -> None:
     """Notes what the indices are, where the operation looks up by them."""
-    if not is_lookup(op):
+    if not is_lookup(op) or op.row is None or not run.in_loss:
         return
-    place, name = (0, "inputs") if op.row is not None and op.row.path in _LAYERS else (1, "indices")
+    place, name = (0, "inputs") if op.row.path in _LAYERS else (1, "indices")
     indices = op.args.get(name, place) or op.args.get("ids", place)
-    node = op.args.nodes.get(place)
-    if indices is None or not run.in_loss:
+    if indices is None:
         return
     leaves = list(run.objects.leaves(indices))
+    if any(d.filled == _TOLD for d in leaves):
+        return
     if run.is_traced or run.loss_made != "eager":
         run.filled.update(made for d in leaves for made, _ in d.filled)
-    if node is None:
-        return
-    if any(not d.is_replicated or d.needs or d.whole for d in leaves) or _is_told(run, node):
+    node = op.args.node(name, place) or op.args.node("ids", place)
+    is_rows = any(not d.is_replicated or d.needs or d.whole for d in leaves)
+    if is_rows and node is not None:
         run.not_for_all.add(node)
-    elif run.loss_made != "graph":
-        (run.for_all if run.loss_made == "eager" else run.for_all_in_keras).add(node)
-
-
-def _looks_up_in_variable(op: Operation) -> bool:
-    is_gather = op.row is not None and (isinstance(op.row.kind, Gather) or op.row.path.endswith(".embedding_lookup"))
-    table = op.args.get("params", 0) if is_gather else None
-    return table is not None and any(isinstance(a, Made) and a.path == VARIABLE for a in table)
-
-
-def _is_told(run: Run, node: cst.CSTNode) -> bool:
-    """Whether the script says it, as a script does that is migrated."""
-    function = run.seen.get(node.func) if isinstance(node, cst.Call) else None
-    return function is not None and function.only == External(FOR_ALL_SAMPLES)
+    elif not is_rows and run.loss_made != "graph":
+        (run.for_all if run.loss_made == "eager" else run.for_all_in_keras).add(node or op.node)
+        if node is None:  # a model calls it by itself
+            run.not_for_all.add(op.node)
 
 
 def _is_rows(data: Data) -> bool:

@@ -455,11 +455,20 @@ class Losses:
     @property
     def for_all(self) -> set[cst.CSTNode]:
         """What looks up in a table for all samples at once, outside of graphs, see lookups.py."""
+        return self._for_all - self._run.not_for_all
+
+    @property
+    def looked_up_in_two_ways(self) -> set[cst.CSTNode]:
+        """The same of what looks up rows of samples on another way, or where no indices are written."""
+        return self._for_all & self._run.not_for_all
+
+    @property
+    def _for_all(self) -> set[cst.CSTNode]:
         if self.too_much or not self._run.cuts:
             return set()
         run = self._run
         in_keras = run.for_all_in_keras if run.trains_eagerly or is_eager(run) else set()
-        return (run.for_all | in_keras) - run.not_for_all
+        return run.for_all | in_keras
 
     @property
     def gathers(self) -> set[Repair]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts.names import packages
-from migrator.facts.objects.values import External, File
+from migrator.facts.objects.values import External, File, Object, Result
 from migrator.facts.program.syntax import imported_modules
 from migrator.facts.program.tree import nodes_in
 from migrator.facts.script import Facts
@@ -36,8 +36,9 @@ _HARMLESS_SPECIAL = re.compile(
     r"|file|float|format|future|ge|getitem|gt|hash|iadd|imul|init|int|isub|le|len|lt|main|matmul|mod|module|mul|name"
     r"|ne|neg|new|post_init|pow|qualname|radd|repr|reversed|rmul|rsub|rtruediv|setitem|str|sub|truediv|version)__$"
 )
-# They tell of what the place holds where they are called, and are given nothing.
+# They tell of what the place holds where they are called, unless they are given something.
 _OF_HERE = frozenset({"dir", "locals", "vars"})
+_BY_NAME = ("getattr", "setattr")
 # They run what the file defines: a function `main`, or tests.
 _CALLING_MAIN = frozenset({"main", "run"})
 # They are called where a class is derived from another one, and may keep it.
@@ -69,7 +70,7 @@ def may_find(code: cst.CSTNode, facts: Facts) -> bool:
         elif isinstance(node, (cst.Attribute, cst.Name)):
             if _is_finder(node, facts) or (node not in bases and _is_table(node, facts)):
                 return True
-        elif isinstance(node, cst.Call) and _runs_all(node):
+        elif isinstance(node, cst.Call) and (_runs_all(node) or _asks_by_any_name(node, facts)):
             return True
     return _reads_objects(nodes, facts)
 
@@ -111,6 +112,9 @@ def _is_finder(node: cst.Attribute | cst.Name, facts: Facts) -> bool:
         return not _HARMLESS_SPECIAL.match(name)
     if isinstance(node, cst.Attribute):
         return name in _FINDING_MEMBERS
+    if name in _OF_HERE and _is_read(node, facts):
+        call = facts.tree.parent[node]
+        return not (isinstance(call, cst.Call) and call.func is node and call.args)
     return name in _FINDING_FUNCTIONS and _is_read(node, facts)
 
 
@@ -137,11 +141,18 @@ def _is_of_classes(definition: cst.ClassDef, facts: Facts) -> bool:
 
 
 def _runs_all(call: cst.Call) -> bool:
-    """Whether the call may run what the file defines that makes it, or tell of it."""
+    """Whether the call may run what the file defines that makes it: `app.run()`, `main()` of a library."""
     is_given = any(arg.keyword is None for arg in call.args)
-    if isinstance(call.func, cst.Attribute):
-        return call.func.attr.value in _CALLING_MAIN and not is_given
-    return isinstance(call.func, cst.Name) and call.func.value in _OF_HERE and not is_given
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _CALLING_MAIN and not is_given
+
+
+def _asks_by_any_name(call: cst.Call, facts: Facts) -> bool:
+    """`getattr(step, name)`, where a function or class, or something unseen, tells of the file that defines it."""
+    if not isinstance(call.func, cst.Name) or call.func.value not in _BY_NAME or len(call.args) < 2:
+        return False
+    if isinstance(call.args[1].value, cst.SimpleString):
+        return False
+    return not all(isinstance(v, (External, Object, Result)) for v in facts.resolver.values(call.args[0].value))
 
 
 def makes_models(code: cst.CSTNode) -> bool:
@@ -161,6 +172,8 @@ def _reads_objects(nodes: list[cst.CSTNode], facts: Facts) -> bool:
         elif isinstance(node, cst.Arg):
             if node.keyword is not None and node.keyword.value == "allow_pickle":
                 return True
+        elif isinstance(node, cst.Call) and len(node.args) > 2 and "numpy.load" in facts.resolver.public(node.func):
+            return True
         elif isinstance(node, (cst.Attribute, cst.Name)):
             name = node.attr.value if isinstance(node, cst.Attribute) else node.value
             if name in _OF_TABLES:
@@ -183,6 +196,12 @@ def _reads_plainly(node: cst.Attribute | cst.Name, facts: Facts) -> bool:
     )
 
 
+def _is_list_of_names(node: cst.Assign) -> bool:
+    """`__all__ = […]`, which says what others may import by a star, and name then."""
+    target = node.targets[0].target
+    return len(node.targets) == 1 and isinstance(target, cst.Name) and target.value == "__all__"
+
+
 def names(*nodes: cst.CSTNode) -> Iterator[str]:
     """All names in the code, but those that it only defines or imports as they are, and the words of its texts."""
     queue = list(nodes)
@@ -194,6 +213,8 @@ def names(*nodes: cst.CSTNode) -> Iterator[str]:
             queue += [node.name, node.asname] if node.asname is not None else ()
         elif isinstance(node, (cst.FunctionDef, cst.ClassDef)):
             queue += [child for child in node.children if child is not node.name]
+        elif isinstance(node, cst.Assign) and _is_list_of_names(node):
+            continue
         elif isinstance(node, cst.Expr) and isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString)):
             continue  # what a docstring tells
         elif isinstance(node, cst.Name):

@@ -196,7 +196,7 @@ def _may_be_left(statement: cst.CSTNode, script: Script, facts: Facts) -> bool:
     if not isinstance(statement.body, cst.IndentedBlock) or not _leave_it(statement.decorators, facts):
         return False
     if isinstance(statement, cst.FunctionDef):
-        return True
+        return not statement.name.value.startswith("__")  # a module's own __getattr__, say
     if not found_by_name.is_kept_by_none(statement, facts):
         return False
     for part in statement.body.body:

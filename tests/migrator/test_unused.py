@@ -97,6 +97,9 @@ def test_the_rest_is_migrated_without_it() -> None:
         ("import builtins", "from helpers import *\nbuiltins.eval('dis' + 'til')()"),
         ("from inspect import getmembers", "import helpers as h\ndict(getmembers(h))['dis' + 'til']()"),
         ("from helpers import shape", "shape.__globals__['dis' + 'til']()"),
+        ("from helpers import shape", "getattr(shape, '__glob' + 'als__')['dis' + 'til']()"),
+        ("from helpers import *", "here = vars\nhere()['dis' + 'til']()"),
+        ("import helpers\nimport numpy as np", "np.load('step.npy', None, True).item()()"),
         ("import unknown_registry", "import helpers\nunknown_registry.run_all()"),
         (
             "import subprocess, sys",
@@ -108,6 +111,18 @@ def test_the_rest_is_migrated_without_it() -> None:
 )
 def test_what_may_be_found_is_judged(imports: str, more: str) -> None:
     assert "distil" not in left(outcomes(imports, more))
+
+
+def test_a_module_may_give_what_it_is_asked_for() -> None:
+    asked = HELPERS + "\n\ndef __getattr__(name):\n    return distil\n"
+    assert "distil" not in left(outcomes("import helpers", "helpers.prepare(model, model, 1)", asked))
+
+
+def test_a_list_of_what_a_star_imports_names_nothing() -> None:
+    listed = HELPERS.replace(
+        "import tensorflow as tf\n", "import tensorflow as tf\n\n__all__ = ['shape', 'distil']\n", 1
+    )
+    assert left(outcomes(helpers=listed)) == ["distil", "Distiller"]
 
 
 def test_a_default_and_a_decorator_run_where_they_stand() -> None:

@@ -165,25 +165,21 @@ class Deciding:
         or what nothing makes the workers agree on: a mean times the number of samples."""
         numbers = _combined_in(decisions)
         repairs = self.repairs(decisions) if numbers else set()
-        entered = [o.node for repair in repairs for o in repair.operands]
-        entered += [n.expression for n in decisions.local_numbers if not n.is_settled] if numbers else []
+        operands = {o.node for repair in repairs for o in repair.operands}
+        # Of a ratio the losses put the other number together, and take this one for a worker's.
+        ratios = {repair.node for repair in repairs if repair.form == "divisor"}
+        unsettled = {n.expression for n in decisions.local_numbers if not n.is_settled} if numbers else set()
         locality = decisions.locality
-        behind = locality.behind(entered)
+        behind = locality.behind(operands | ratios | unsettled)
         found: set[_Getting] = {
             key
             for key in behind
             if isinstance(key, Binding) and not locality.of(key) and _is_given(key, numbers, self._tree)
         }
-        # What a call is given, or a place in a container gets: `setattr(s, "total", s.total + …)`, `Stats(n + len(y))`;
-        # or one part of what a loss is made of, as of a ratio of which the losses put the other one together.
+        # What a call is given, or a place in a container gets: `setattr(s, "total", s.total + …)`, `Stats(n + len(y))`
         named = {place for key in (*found, *self._combined) for place in _places_of(key, numbers, self._tree)}
         loose = (n.expression for n in numbers if n.binding is None and n.expression not in named)
-        return found | {
-            node
-            for node in loose
-            if node not in entered
-            and (node in behind or any(self._tree.contains(repair.node, node) for repair in repairs))
-        }
+        return found | {node for node in loose if node in behind and node not in operands | unsettled}
 
     def _decided(self) -> Decisions:
         decisions = self._reduced_decisions()
