@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrator.analysis import values as v
+from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.making import Like
 from migrator.analysis.ops.picking import Gather, GatherNd
 from migrator.analysis.placement import Placement, Scaled, Sharded, options
 from migrator.analysis.placing.operation import Operation
-from migrator.analysis.values import Data, Value
+from migrator.analysis.values import Data, Made, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -60,7 +61,13 @@ def is_lookup(op: Operation) -> bool:
     if not isinstance(op.row.kind, (Gather, GatherNd)) and not op.row.path.endswith(".embedding_lookup"):
         return False
     table = op.args.get("params", 0) or op.args.get("x", 0)
-    return table is not None and not any(_is_rows(d) for d in v.contents(table))
+    is_variable = table is not None and any(isinstance(a, Made) and a.path == VARIABLE for a in table)
+    return is_variable or _is_attribute(table)
+
+
+def _is_attribute(table: Value | None) -> bool:
+    """Whether it may be a weight of a layer, of which nothing more is known."""
+    return table is not None and any(d.is_replicated and d.nested for d in v.contents(table))
 
 
 def note(run: Run, op: Operation) -> None:
@@ -77,10 +84,10 @@ def note(run: Run, op: Operation) -> None:
     if run.is_traced or run.loss_made != "eager":
         run.filled.update(made for d in leaves for made, _ in d.filled)
     node = op.args.node(name, place) or op.args.node("ids", place)
-    is_rows = any(not d.is_replicated or d.needs or d.whole for d in leaves)
-    if is_rows and node is not None:
+    are_rows = [not d.is_replicated or bool(d.needs) or d.whole for d in leaves]
+    if any(are_rows) and node is not None:
         run.not_for_all.add(node)
-    elif not is_rows and run.loss_made != "graph":
+    if not all(rows and not d.mixed for rows, d in zip(are_rows, leaves)) and run.loss_made != "graph":
         (run.for_all if run.loss_made == "eager" else run.for_all_in_keras).add(node or op.node)
         if node is None:  # a model calls it by itself
             run.not_for_all.add(op.node)
