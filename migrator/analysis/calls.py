@@ -138,7 +138,8 @@ class Calls:
         self.run = run
         self._keys: dict[object, int] = {}
         self._summaries: dict[int, _Summary] = {}
-        self._running: dict[int, Value] = {}  # calls that run, and what they have given so far
+        # Calls that run, and what they have given so far.
+        self._running: dict[int, Value] = {}
         self._met: set[int] = set()  # of these, the ones that were called again inside
         self._reads: list[dict[tuple[Frame, str], Value | None]] = []
         self.stack: list[cst.CSTNode] = []

@@ -47,7 +47,8 @@ def _literal(text: str) -> Any:
 class Expressions:
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._read_by: dict[cst.Lambda, set[Scope | None]] = {}  # the scopes of which lambdas read names
+        # The scopes of which lambdas read names.
+        self._read_by: dict[cst.Lambda, set[Scope | None]] = {}
 
     def eval(self, node: cst.CSTNode, frame: Frame) -> Value:
         run = self.run

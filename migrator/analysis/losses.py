@@ -455,12 +455,14 @@ class Losses:
     @property
     def for_all(self) -> set[cst.CSTNode]:
         """What looks up in a table for all samples at once, outside of graphs, see lookups.py."""
-        return self._for_all - self._run.not_for_all
+        found = self._for_all
+        return found and found - self._run.not_for_all
 
     @property
     def looked_up_in_two_ways(self) -> set[cst.CSTNode]:
         """The same of what looks up rows of samples on another way, or where no indices are written."""
-        return self._for_all & self._run.not_for_all
+        found = self._for_all
+        return found and found & self._run.not_for_all
 
     @property
     def _for_all(self) -> set[cst.CSTNode]:

@@ -34,7 +34,8 @@ class Recorded:
     def forget(self) -> None:
         """Begins with no records."""
         self.needed_words: set[cst.CSTNode] = set()
-        self.contradicted: dict[cst.CSTNode, Placement] = {}  # what the user says otherwise than it is seen to be
+        # What the user says otherwise than it is seen to be.
+        self.contradicted: dict[cst.CSTNode, Placement] = {}
         self.combined_by_itself: set[cst.CSTNode] = set()  # what is seen, and needs no word
         self.batch_sizes: set[int | None] = set()  # the sizes of batches that are known numbers
         self.trusted: dict[cst.CSTNode, str] = {}
@@ -56,7 +57,8 @@ class Recorded:
         # The ways of branches that were run; None: both.
         self.ways: dict[cst.CSTNode, set[bool | None]] = defaultdict(set)
         self.alone: set[cst.CSTNode] = set()  # functions that nobody has called, and that were run by themselves
-        self.turns: dict[v.Atom, list[Value]] = {}  # what settles how many numbers a `range` gives
+        # What settles how many numbers a `range` gives.
+        self.turns: dict[v.Atom, list[Value]] = {}
         self.losses: dict[cst.CSTNode, Value] = {}
         self.added_losses: dict[cst.CSTNode, Value] = {}
         self.kept_by_layers: set[v.Repair] = set()
@@ -133,7 +135,8 @@ class Recorded:
         self.built_in: set[v.Atom] = set()
         # Whether a part of a model that is made of Keras's tensors makes else than a row of each row.
         self.has_odd_layers = False
-        self.first_use: dict[v.Atom, int] = {}  # how many expressions had been met when a model was first applied
+        # How many expressions had been met when a model was first applied.
+        self.first_use: dict[v.Atom, int] = {}
         self.built_calls: list[BuiltCall] = []
         self.known_weights: set[v.Atom] = set()
         self.wanting: set[cst.CSTNode] = set()

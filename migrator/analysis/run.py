@@ -114,7 +114,8 @@ class Run(Recorded):
         self.frames: dict[cst.Module, Frame] = {}
         self.generators: set[cst.CSTNode | None] = {tree.callable_of(node) for node in tree.all_of(cst.Yield)}
         self.steps_left = _MOST_STEPS
-        self.tried: list[list[Value]] = []  # what decides that exceptions come which the program catches
+        # What decides that exceptions come which the program catches.
+        self.tried: list[list[Value]] = []
         # Where gradients are taken of what is made now, in a "graph", in one that "keras" makes, or outside of such
         # ("eager"); empty where no loss is made.
         self.loss_made = ""

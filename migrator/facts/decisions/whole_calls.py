@@ -29,7 +29,8 @@ class WholeCalls:
         self.losses = losses
         self.locality = locality
         self._texts = Texts(resolver)
-        self._by_parameters: dict[frozenset[cst.FunctionDef], bool] = {}  # as long as nothing is settled
+        # As long as nothing is settled.
+        self._by_parameters: dict[frozenset[cst.FunctionDef], bool] = {}
 
     def settle(self) -> None:
         """What is made of values that all workers have is the same on all, though the same function also runs on parts

@@ -51,8 +51,10 @@ class CallGraph:
         self._reaching = reaching
         self._unnamed = Unnamed(tree)
         self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
-        self._positions: dict[tuple[cst.CSTNode, cst.Call], int] = {}  # of each among the callers
-        self._named_callers: dict[cst.CSTNode, tuple[int, list[cst.Call]]] = {}  # of so many callers
+        # Of each among the callers.
+        self._positions: dict[tuple[cst.CSTNode, cst.Call], int] = {}
+        # Of so many callers.
+        self._named_callers: dict[cst.CSTNode, tuple[int, list[cst.Call]]] = {}
         self._handing: set[tuple[cst.Call, cst.CSTNode]] = set()
         # The calls of functions as methods of an object, and by themselves; they may be either.
         self._bound: set[tuple[cst.Call, cst.CSTNode]] = set()

@@ -90,7 +90,8 @@ class Journal:
         self._seen: list[_Seen] = []
         self._trainable: list[Any] = []
         self._touched: set[int] = set()
-        self._made_at: dict[int, str] = {}  # lines that make optimizers, by their identity
+        # Lines that make optimizers, by their identity.
+        self._made_at: dict[int, str] = {}
         self._by_hand: _ByHand | None = None
         self._statistics: list[Any] = []
         self._written: set[str] = set()
