@@ -193,9 +193,7 @@ def _migrate(
         before, remarks = told(findings, findings)
         data = program.files[script.path]
         outcome = Outcome(data, data, before, old, old, before, remarks=remarks, remarks_after=remarks)
-        outcome = replace(
-            outcome, read=tuple(sorted(facts.sources.read)), trains=facts.trains, trains_whole=facts.trains_whole
-        )
+        outcome = replace(outcome, read=tuple(sorted(facts.sources.read)), trains_whole=facts.trains_whole)
         if script.path in edits:
             spans = facts.spans(script.module)
             edited = Edited(facts.tree, spans, edits[script.path], script.style)

@@ -15,6 +15,7 @@ from typing import Callable, Union
 
 import libcst as cst
 
+from migrator.facts.objects.met_alike import is_main
 from migrator.facts.program.modules import Script
 from migrator.facts.program.tree import nodes_in
 from migrator.facts.script import Facts
@@ -68,7 +69,7 @@ def asked_of_used(
     if together is not None and not _refusals(together):
         return together
     left = unused(scripts, Facts(scripts, site_packages=program.site_packages))
-    apart = _apart(scripts, sources, left, together, asked) if left else None
+    apart = _apart(scripts, sources, program, left, together, asked) if left else None
     if apart is not None:
         return apart
     if together is None:
@@ -79,6 +80,7 @@ def asked_of_used(
 def _apart(
     scripts: Sequence[Script],
     sources: Mapping[Path, Source],
+    program: Program,
     left: Mapping[Path, Sequence[Unused]],
     together: Mapping[Path, Outcome] | None,
     asked: Callable[[Sequence[Script]], Mapping[Path, Outcome]],
@@ -87,10 +89,10 @@ def _apart(
         finding.is_refusal for path, several in left.items() for one in several for finding in one.among(together[path])
     ):
         return None
-    found = asked([without(script, left.get(script.path, ())) for script in scripts])
-    # A library whose training nothing here runs is judged by all that it has.
-    if not any(outcome.trains or (together is not None and outcome.refusals) for outcome in found.values()):
-        return None
+    used = [without(script, left.get(script.path, ())) for script in scripts]
+    if not _train(used, program):
+        return None  # a library, whose training nothing here runs, is judged by all that it has
+    found = asked(used)
     if together is not None and _refusals(found) > _refusals(together):
         return None
     whole: dict[Path, Outcome] = {}
@@ -102,6 +104,19 @@ def _apart(
             return None
         whole[path] = outcome
     return whole
+
+
+def _train(scripts: Sequence[Script], program: Program) -> bool:
+    """Whether something trains that runs: in what is named, and not in the self-test of a file that others import."""
+    facts = Facts(scripts, site_packages=program.site_packages)
+    imported = {other for path, others in program.imported.items() for other in others - {path}}
+
+    def runs(call: cst.Call) -> bool:
+        is_imported = facts.scripts[facts.tree.module_of(call)].path in imported
+        is_test = is_imported and any(isinstance(o, cst.If) and is_main(o) for o in facts.tree.ancestors(call))
+        return not is_test and not facts.training.is_never_run(call)
+
+    return any(map(runs, facts.training.sites))
 
 
 def _refusals(found: Mapping[Path, Outcome]) -> int:

@@ -75,8 +75,8 @@ class Outcome:
     `findings` have their places in the old text, `findings_after`, the same ones, in the new one. `changes` made
     together, and in their order, give the new text. `lacking` are rules that were not asked, although those that
     changed the file rely on them, as (rule, rule that it relies on). `read` are the functions and classes of packages,
-    by their dotted names, whose code its program was understood by. `trains`: the program does; `trains_whole`: every
-    worker trains on all of its data.
+    by their dotted names, whose code its program was understood by. `trains_whole`: every worker trains on all of the
+    data of the program.
     """
 
     old: bytes
@@ -90,7 +90,6 @@ class Outcome:
     remarks: Remarks = Remarks()
     remarks_after: Remarks = Remarks()
     read: tuple[str, ...] = ()
-    trains: bool = False
     trains_whole: bool = False
 
     @property

@@ -6,14 +6,10 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.names.finders import FINDERS
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 
-# A function may be looked up through these by a name that the program makes while it runs.
-_NAMESPACES = frozenset({
-    "globals", "locals", "vars", "eval", "exec", "getattr", "__dict__", "__getattribute__", "modules", "attrgetter",
-    "methodcaller", "importlib", "__import__", "inspect", "fire",
-})  # fmt: skip
 # These find classes that nobody names.
 _OF_SUBCLASSES = frozenset({"__subclasses__", "__init_subclass__", "metaclass"})
 
@@ -59,7 +55,7 @@ class Unnamed:
     @cached_property
     def _looks_names_up(self) -> bool:
         """Whether functions may be found by names that no reader sees: `globals()["train_" + kind]`."""
-        return any(not self._names_a_literal(node) for name in _NAMESPACES for node in self.tree.names[name])
+        return any(not self._names_a_literal(node) for name in (*FINDERS, "getattr") for node in self.tree.names[name])
 
     def _names_a_literal(self, node: cst.Name) -> bool:
         """`getattr(step, "run")`: what it may find is one of `_texts`."""

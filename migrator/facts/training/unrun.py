@@ -7,16 +7,11 @@ from collections import Counter
 
 import libcst as cst
 
+from migrator.facts.names.finders import FINDERS
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, File
 from migrator.facts.program.tree import Tree, nodes_in
 
-# They find functions by names that are not written as such.
-_FINDING = frozenset({
-    "globals", "locals", "vars", "eval", "exec", "__import__", "importlib", "inspect", "modules", "fire", "argh",
-    "defopt", "runpy", "pkgutil", "unittest", "pytest", "doctest", "__dict__", "instantiate", "locate", "attrgetter",
-    "methodcaller",
-})  # fmt: skip
 # A longer text tells what the program does.
 _LONGEST_TEXT = 200
 
@@ -26,7 +21,7 @@ def unrun(tree: Tree, resolver: Resolver) -> list[cst.FunctionDef]:
     may run them, and then what these do is seen where that is given."""
     named = Counter(name.value for several in tree.names.values() for name in several)
     named.update(attribute.attr.value for attribute in tree.all_of(cst.Attribute))
-    if not _FINDING.isdisjoint(named) or any(_asks_a_file(resolver, call) for call in tree.calls):
+    if not FINDERS.isdisjoint(named) or any(_asks_a_file(resolver, call) for call in tree.calls):
         return []
     texts = [text.raw_value for text in tree.all_of(cst.SimpleString)]
     named.update(word for text in texts for word in re.findall(r"\w+", text) if len(text) < _LONGEST_TEXT)
