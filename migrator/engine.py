@@ -283,10 +283,10 @@ def _found_with(
         kept[path] = [refused]  # what else is found there may come of what could not be seen
     for path, refused in (*_outside(facts, kept, program), *_shadowed(facts, kept, program)):
         kept[path].append(refused)
-    edited = {s.module for s in scripts if any(f.edit is not None for f in kept[s.path])}
-    for module, refused in _settings(facts, edited):
+    calls = {script.module: _calls(kept[script.path], spellings[script.module]) for script in scripts}
+    for module, refused in _settings(facts, {module for module, nodes in calls.items() if nodes}):
         kept[facts.scripts[module].path].append(refused)
-    for path, refused in _needed_early(facts, kept, target):
+    for path, refused in _needed_early(facts, calls, target):
         kept[path].append(refused)
     kept = {path: [_pointed_out(facts, one) for one in several] for path, several in kept.items()}
     for path, refusals in (left or {}).items():
@@ -300,17 +300,23 @@ def _found_with(
         kept[path] = [f for f in kept[path] if f.edit is None]
     for path, several in kept.items():
         kept[path] = with_causes(facts, several)
-    edited = {s.module for s in scripts if any(f.edit is not None for f in kept[s.path])}
+    calls = {script.module: _calls(kept[script.path], spellings[script.module]) for script in scripts}
+    joining = target.joining(facts, {module for module, nodes in calls.items() if nodes})
     edits = {
-        facts.scripts[module].path: [
+        script.path: [
             # First, so that they come first where several insert at one place.
-            *_standard_imports(facts, module, kept[facts.scripts[module].path]),
-            *spellings[module].imports([site(f.edit) for f in kept[facts.scripts[module].path] if f.edit is not None]),
-            *(f.edit for f in kept[facts.scripts[module].path] if f.edit is not None),
+            *_standard_imports(facts, script.module, kept[script.path]),
+            *(spellings[script.module].imports(calls[script.module]) if script.module in joining else ()),
+            *(found.edit for found in kept[script.path] if found.edit is not None),
         ]
-        for module in target.joining(facts, edited)
+        for script in scripts
     }
-    return facts, heeded, edits
+    return facts, heeded, {path: own for path, own in edits.items() if own}
+
+
+def _calls(found: Sequence[Found], spelling: Spelling) -> list[cst.CSTNode]:
+    """The sites of a file whose edits call the target."""
+    return [site(one.edit) for one in found if one.edit is not None and spelling.calls(one.edit)]
 
 
 def _standard_imports(facts: Facts, module: cst.Module, found: Sequence[Found]) -> Iterator[InsertBefore]:
@@ -415,14 +421,13 @@ def _settings(facts: Facts, edited: Collection[cst.Module]) -> Iterator[tuple[cs
         yield facts.tree.module_of(call), Found("join-early", Refusal(call, reason, advice, breaks_training=True))
 
 
-def _needed_early(facts: Facts, found: Mapping[Path, list[Found]], target: Target) -> Iterator[tuple[Path, Found]]:
+def _needed_early(
+    facts: Facts, calls: Mapping[cst.Module, Sequence[cst.CSTNode]], target: Target
+) -> Iterator[tuple[Path, Found]]:
     """Refuses what would be needed above the import of TensorFlow, where the workers cannot join as early."""
-    edits = {
-        facts.scripts_at[path].module: [site(f.edit) for f in several if f.edit] for path, several in found.items()
-    }
     joining = facts.joining
-    for module in target.joining(facts, {module for module, nodes in edits.items() if nodes}):
-        own, place, nodes = joining.runtime_import(module), joining.after(module), edits[module]
+    for module in target.joining(facts, {module for module, nodes in calls.items() if nodes}):
+        own, place, nodes = joining.runtime_import(module), joining.after(module), calls[module]
         if place is None or (own is not None and joining.used_before(module, nodes, own) is None):
             continue
         drawn = joining.drawn_above(module, place) if target.joins_anywhere else []

@@ -41,6 +41,7 @@ from migrator.facts.objects.holders import HeldByParameter, Holder, Nameless, Un
 from migrator.facts.objects.values import Class, Function, Object, Result, calls, is_call_of
 from migrator.facts.program.tree import Statement, nodes_in
 from migrator.facts.script import Facts
+from migrator.insertion.behind import behind
 from migrator.insertion.elsewhere import Written, callers_of, is_known_outside, written_at
 from migrator.insertion.handover import (
     added_in_training,
@@ -93,7 +94,8 @@ def broadcast_weights(facts: Facts) -> Findings:
     restored: dict[InsertAfter, list[str]] = {}
     yield from _after_restoring(facts, holders, restored)
     yield from _after_building(facts, holders, params, restored)
-    yield from restored
+    for edit in restored:
+        yield from behind(facts, edit, "status")
 
 
 def _after_building(
@@ -113,7 +115,7 @@ def _after_building(
         late = list(_made_late(facts, holder))
         called = facts.built.later(holder.target, holder.statement, facts.training) if late else None
         if called is not None:
-            yield InsertAfter(called, (_call(facts, [holder]),))
+            yield from behind(facts, InsertAfter(called, (_call(facts, [holder]),)), "outputs")
             continue
         unseen = next((refusal for refusal, is_followed in late if not is_followed), None)
         refusal = unseen or _added_late(facts, holder) or _trained_at_once(facts, holder) or _taken_early(facts, holder)
@@ -471,6 +473,8 @@ def _places_that_know(
     passed.add(at)
     owner = cst.ensure_type(call.func, cst.Attribute).value
     known = [one for model in models if (one := _restored_at(facts, model, at, owner)) is not None]
+    if isinstance(facts.tree.callable_of(at), cst.Lambda):
+        known = []  # no statement can stand in it
     if len(known) == len(models):
         return [(at, known)]
     found = []

@@ -80,6 +80,15 @@ class Guard:
 Edit = Union[InsertBefore, InsertAfter, InsertFirst, Wrap, Replace, AddArgument, Guard]
 
 
+def new_text(edit: Edit) -> str:
+    """The text that the edit brings, without the nodes of the script."""
+    if isinstance(edit, Wrap):
+        return edit.before + edit.after
+    if isinstance(edit, Guard):
+        return edit.condition
+    return "".join(piece for piece in edit.code if isinstance(piece, str))
+
+
 @dataclass(frozen=True)
 class Refusal:
     """A recognised site that is left alone.

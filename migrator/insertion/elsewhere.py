@@ -180,7 +180,7 @@ def _names_known_in(scope: Scope) -> list[str]:
 
 def callers_of(facts: Facts, at: cst.CSTNode) -> list[cst.Call]:
     """The calls through which the node is run, each in the function that makes it."""
-    function = facts.tree.function_of(at)
+    function = facts.tree.callable_of(at)
     return list(facts.resolver.callers(function)) if function is not None else []
 
 

@@ -24,8 +24,11 @@ class Spelling(Protocol):
     def refused(self, rule: str, refusal: Refusal) -> Refusal:
         """A rule's refusal, as it weighs in this API."""
 
+    def calls(self, edit: Edit) -> bool:
+        """Whether what has been spelled needs the API's import."""
+
     def imports(self, nodes: Sequence[cst.CSTNode]) -> Iterator[Edit]:
-        """What the file needs once for all that has been spelled, at these nodes."""
+        """What the file needs once for all that calls the API, at these nodes."""
 
 
 class Target(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrator.edits import Edit, InsertBefore, Refusal
+from migrator.edits import Edit, InsertBefore, Refusal, new_text
 from migrator.facts.names import api
 from migrator.facts.script import Facts
 from migrator.targets.placing import on_import
@@ -22,6 +22,9 @@ class LockstepSpelling:
 
     def refused(self, rule: str, refusal: Refusal) -> Refusal:
         return refusal
+
+    def calls(self, edit: Edit) -> bool:
+        return f"{self._facts.joining.runtime_name(self._module)}." in new_text(edit)
 
     def imports(self, nodes: Sequence[cst.CSTNode]) -> Iterator[Edit]:
         """`import lockstep`, under another name where the script has taken that one; above what first needs it."""

@@ -277,6 +277,15 @@ for x in tf.data.Dataset.from_tensor_slices(tf.ones((13, 3))).batch(4):
 """
 
 
+def test_a_file_that_gets_no_call_of_the_runtime_does_not_import_it(tmp_path: Path) -> None:
+    helper = "import os\n\n\ndef make(path):\n    if not os.path.exists(path):\n        os.makedirs(path)\n"
+    main = MAIN.replace("\n\nmodel", "\nfrom folders import make\n\nmake('pictures')\nmodel")
+    folder = folder_with(tmp_path, folders=helper, main=main, steps=STEP)
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    assert (folder / "folders.py").read_text() == helper.replace("(path)\n", "(path, exist_ok=True)\n")
+    assert "import lockstep" in (folder / "main.py").read_text()
+
+
 def test_a_self_test_of_a_file_that_others_import_is_left_alone(tmp_path: Path) -> None:
     folder = folder_with(tmp_path, main=_TRAINS_NET, net=_NET)
     assert migrate(folder).exit_code == NOTHING_LEFT

@@ -96,6 +96,9 @@ class NpuSpelling:
         worded = in_npu_words(refusal)
         return replace(worded, breaks_training=True) if rule in _CUTTING else worded
 
+    def calls(self, edit: Edit) -> bool:
+        return True
+
     def imports(self, nodes: Sequence[cst.CSTNode]) -> Iterator[Edit]:
         yield from self._setup.imports()
 
