@@ -93,7 +93,9 @@ def broadcast_weights(facts: Facts) -> Findings:
         )
     restored: dict[InsertAfter, list[str]] = {}
     yield from _after_restoring(facts, holders, restored)
-    yield from _after_building(facts, holders, params, restored)
+    # Of a builder that others only look at, too, what it makes is sent there.
+    last = [holder for holder in holders if not facts.trained.is_named_before(holder, facts.untrained)]
+    yield from _after_building(facts, last, params, restored)
     for edit in restored:
         yield from behind(facts, edit, "status")
 

@@ -3,7 +3,7 @@ first one if the function does something with its weights, which must be the chi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import libcst as cst
 
@@ -34,6 +34,19 @@ class FirstNames:
             found.update(dict.fromkeys(self._first(origin, passed) if isinstance(origin, Holder) else [origin]))
         named = {origin.value for origin in found if isinstance(origin, Holder) and origin not in passed}
         return [o for o in found if o not in passed or not self._is_named_by_all(o, named)]
+
+    def are_among(self, holder: Holder, places: Container[Origin]) -> bool:
+        """Whether functions make the object, and each gives it one of these names first."""
+        functions, parts = self._returned(holder)
+        named = [self.holders.of(part) if isinstance(part, cst.Name) else [] for part in parts]
+        return bool(named) and all(
+            origins
+            and all(
+                isinstance(o, Holder) and self.tree.function_of(o.statement) in functions and o in places
+                for o in origins
+            )
+            for origins in named
+        )
 
     def _is_named_by_all(self, origin: Origin, named: set[cst.CSTNode]) -> bool:
         """Whether each call of the function that makes it gives it a name later."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import cast
 
 import libcst as cst
@@ -58,6 +58,10 @@ class Trained:
             for root in self._updated(update.call):
                 found.update((h, None) for h in self._holders.of(root) if not isinstance(h, Unheld))
         return sorted(self._first_names.of(found), key=self._order)
+
+    def is_named_before(self, holder: Holder, places: Container[Origin]) -> bool:
+        """Whether the function that makes the object gives it one of these names first."""
+        return self._first_names.are_among(holder, places)
 
     @property
     def made(self) -> Iterator[cst.CSTNode]:
