@@ -126,7 +126,7 @@ def _has_all_rows(facts: Facts, compile_: cst.Call) -> bool:
         if any(c.call is compile_ for c in facts.training.compiles_of(fit.values))
     }
     whole = {c.reader for c in facts.sharding.consumptions if facts.sharding.is_whole(c)}
-    return bool(fits) and fits <= whole
+    return not facts.cuts or (bool(fits) and fits <= whole)
 
 
 def _whole_batch(facts: Facts, call: cst.Call) -> Findings:

@@ -466,3 +466,31 @@ embedded = layers.Embedding(initializer=tf.keras.initializers.TruncatedNormal())
     assert migrate(folder_with(tmp_path, network=script)).exit_code == NOTHING_LEFT
     (tmp_path / "network.py").write_text(script + "layers.train(configs.Trainer(config))\n")
     assert migrate(tmp_path).exit_code == SOMETHING_LEFT
+
+
+_TRAINED_WHOLE = """import tensorflow as tf
+from functools import partial
+from tensorflow.keras import backend as K
+
+inputs = tf.keras.Input((4,))
+outputs = tf.keras.layers.Dense(1)(inputs)
+doubled = tf.keras.layers.Lambda(lambda z: tf.concat([z, tf.reverse(z, [0])], 0))(outputs)
+model = tf.keras.Model(inputs, [outputs, doubled])
+
+
+def penalty(y_true, y_pred, x):
+    return K.mean(K.square(K.gradients(y_pred, x)[0]))
+
+
+model.compile("sgd", loss=[partial(penalty, x=inputs), "mse"])
+for x, y in tf.data.Dataset.load("pairs").batch(16):
+    model.train_on_batch(x, [y, y])
+"""
+
+
+def test_where_every_worker_has_all_rows_no_loss_gathers_them(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, main=_TRAINED_WHOLE)
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    text = (folder / "main.py").read_text()
+    assert "lockstep.distributed_optimizer" in text
+    assert "whole_batch" not in text
