@@ -442,15 +442,32 @@ def _after_restoring(facts: Facts, holders: list[Holder], found: dict[InsertAfte
     """Puts the broadcasts behind what is restored into `found`, with what each sends."""
     held = {facts.source(h.target) for h in holders}
     trained = {facts.source(o.target) for o in facts.trained.holders() if isinstance(o, Holder)}
+    for method in facts.files.restores.taken:
+        if any(_names_one_of(facts, m, held) or _may_steer(facts, m) for m in facts.files.restores.models_of(method)):
+            yield Refusal(
+                method,
+                "weights are restored where this is called, which is not followed, so there is no place to broadcast them",
+                "call the method by its name where it restores",
+                breaks_training=True,
+            )
     for call in (*facts.files.restores.calls, *_foreign_weights(facts)):
         is_kept = not isinstance(getattr(call.func, "value", None), cst.Call)  # else nobody has what is made for it
-        models = [m for m in facts.files.restores.models_of(call) if is_kept or not _is_made_for_it(facts, m)]
+        models = [m for m in facts.files.restores.models_of(call.func) if is_kept or not _is_made_for_it(facts, m)]
         sought = held if call in facts.files.restores.calls else trained
         if not any(_names_one_of(facts, model, sought) or _may_steer(facts, model) for model in models):
             continue
         if facts.apart.are_apart(call, facts.training.sites):
             continue  # what all have loaded is not trained
         places = _places_that_know(facts, call, models, call, set())
+        late = next((at for at, _ in places or () if _trains_in(facts, facts.tree.statement_of(at))), None)
+        if late is not None:
+            yield Refusal(
+                late,
+                "this restores weights and trains in one statement, so there is no place for a broadcast between",
+                "restore them on a line of its own",
+                breaks_training=True,
+            )
+            continue
         if places is None:
             yield Refusal(
                 call,
@@ -529,14 +546,16 @@ def _outside_of_conditions(facts: Facts, statement: Statement, models: Sequence[
         if isinstance(owner, (cst.FunctionDef, cst.For, cst.While, cst.ClassDef)):
             break
         if isinstance(owner, (cst.If, cst.Try)) and not _leaves(owner):
-            if _trains_beside(facts, statement) or not all(is_known_outside(facts, one, owner) for one in models):
+            if _trains_in(facts, facts.tree.block_of(statement)) or not all(
+                is_known_outside(facts, one, owner) for one in models
+            ):
                 break
             statement = owner
     return statement
 
 
-def _trains_beside(facts: Facts, statement: Statement) -> bool:
-    reached = facts.training.reached_from(facts.tree.block_of(statement))
+def _trains_in(facts: Facts, node: cst.CSTNode) -> bool:
+    reached = facts.training.reached_from(node)
     return any(facts.tree.contains(body, site) for body in reached for site in facts.training.sites)
 
 

@@ -137,7 +137,7 @@ class Meetings:
     def _exchanges(self) -> set[cst.CSTNode]:
         found: set[cst.CSTNode] = {*self.training.sites, *self._sent}
         for call in self.files.restores.calls:
-            if any(self.trained.of(model) for model in self.files.restores.models_of(call)):
+            if any(self.trained.of(model) for model in self.files.restores.models_of(call.func)):
                 found.add(call)  # the weights are sent then
         for call in self.tree.calls:
             if any(map(_exchanges, self.resolver.public(call.func))):

@@ -24,17 +24,32 @@ class Restores:
     @cached_property
     def calls(self) -> list[cst.Call]:
         """Calls that load weights into objects that exist already."""
-        found = []
-        for call in self.tree.calls:
-            if isinstance(call.func, cst.Attribute):
-                for owner in self.resolver.values(call.func.value):
-                    if call.func.attr.value in known.MODEL_READERS and self.kinds.has_weights(owner):
-                        found.append(call)
-                        break
-                    if call.func.attr.value in known.CHECKPOINT_READERS and is_call_of(owner, *known.CHECKPOINTS):
-                        found.append(call)
-                        break
-        return found
+        return [call for call in self.tree.calls if self._reads_weights(call.func)]
+
+    @cached_property
+    def taken(self) -> list[cst.Attribute]:
+        """Methods that load weights, where they are not called, but kept or handed on."""
+        called = {call.func for call in self.tree.calls}
+        return [
+            node
+            for name in (*known.MODEL_READERS, *known.CHECKPOINT_READERS)
+            for part in self.tree.names.get(name, ())
+            if isinstance(node := self.tree.parent[part], cst.Attribute)
+            and node.attr is part
+            and node not in called
+            and self._reads_weights(node)
+        ]
+
+    def _reads_weights(self, function: cst.BaseExpression) -> bool:
+        if not isinstance(function, cst.Attribute):
+            return False
+        name = function.attr.value
+        return (
+            name in known.MODEL_READERS and any(map(self.kinds.has_weights, self.resolver.values(function.value)))
+        ) or (
+            name in known.CHECKPOINT_READERS
+            and any(is_call_of(owner, *known.CHECKPOINTS) for owner in self.resolver.values(function.value))
+        )
 
     @cached_property
     def copies(self) -> list[cst.Call]:
@@ -48,10 +63,9 @@ class Restores:
             and any(self.kinds.has_weights(owner) for owner in self.resolver.values(call.func.value))
         ]
 
-    def models_of(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
-        """The expressions for the models and variables that a restoring call fills; the checkpoint, where it may hold
+    def models_of(self, func: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The expressions for the models and variables that a restoring method fills; the checkpoint, where it may hold
         others."""
-        func = call.func
         if not isinstance(func, cst.Attribute):
             return
         if func.attr.value in (*known.MODEL_READERS, "set_weights"):

@@ -115,7 +115,7 @@ class Broadcasts:
         for call in self.files.restores.calls:
             conditional = any(isinstance(o, (cst.If, cst.Try)) for o in self.tree.ancestors(call))
             if not conditional and any(
-                set(self.resolver.values(e)) & set(values) for e in self.files.restores.models_of(call)
+                set(self.resolver.values(e)) & set(values) for e in self.files.restores.models_of(call.func)
             ):
                 return True
         return any(
@@ -160,7 +160,7 @@ class Broadcasts:
             if self.ranks.is_guarded(call)
             and any(
                 self.kinds.is_optimizer(v) and v not in sent
-                for restored in self.files.restores.models_of(call)
+                for restored in self.files.restores.models_of(call.func)
                 for v in self.resolver.values(restored)
             )
         ]

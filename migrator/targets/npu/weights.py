@@ -107,7 +107,7 @@ class Weights:
         if owned:
             return owned, None
         for call in facts.files.restores.calls:
-            for part in facts.files.restores.models_of(call):
+            for part in facts.files.restores.models_of(call.func):
                 if facts.source(part) == name:
                     return facts.resolver.values(part), None
         return (), None
