@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lockstep.script.variables import has_value
-from lockstep.weights.sending import layers_with_statistics
+from lockstep.weights.sending import layers_with_statistics, with_values
 
 
 def moving_statistics() -> list[Any]:
@@ -18,5 +17,5 @@ def moving_statistics() -> list[Any]:
     for layer in layers_with_statistics():
         if getattr(layer, "trainable", True):
             kept = (layer.moving_mean, layer.moving_variance)
-            found.update((id(variable), variable) for variable in kept if has_value(variable))
-    return list(found.values())
+            found.update((id(variable), variable) for variable in kept)
+    return with_values(found.values())

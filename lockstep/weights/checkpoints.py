@@ -1,38 +1,65 @@
-"""Checkpoints that are broadcast: what the root has restored for an optimizer reaches all before the first step."""
+"""Checkpoints that are broadcast: what the root has restored for an optimizer reaches all before its first step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import weakref
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import tensorflow as tf
-
 from lockstep.collectives.reduction import all_reduce
-from lockstep.script.holders import owners_in
-from lockstep.script.variables import layer_class
 
 _PENDING = ("_deferred_dependencies", "_unconditional_deferred_dependencies", "_deferred_slot_restorations")
+# What makes the state, in optimizers of Keras 3 and 2, and in the older ones of Keras 2.
+_MAKING = ("build", "_create_all_weights")
+
+_Send = Callable[[Any], bool]
+_awaited: weakref.WeakKeyDictionary[Any, _Send] = weakref.WeakKeyDictionary()
+_made: weakref.WeakKeyDictionary[Any, _Send] = weakref.WeakKeyDictionary()
+_extended: set[type] = set()
 
 
-def create_restored_state(values: Sequence[Any]) -> None:
-    """Make the state of optimizers that wait with restored values until it exists, so that it can be sent.
+def send_when_made(owners: Iterable[Any], send: _Send) -> None:
+    """Have the state of optimizers sent as soon as it exists, where it waits with restored values until then: in the
+    first step, which all ranks take together.
 
-    Only where it is plain what the optimizer trains: in a checkpoint of one optimizer, beside models that are built.
+    `send` tells whether it could: what is made while a function is traced has no value before the trace is over.
     """
-    for value in values:
-        checkpoint = value.checkpoint if isinstance(value, tf.train.CheckpointManager) else value
-        if isinstance(checkpoint, tf.train.Checkpoint):
-            owners = owners_in(checkpoint)
-            optimizers = [owner for owner in owners if hasattr(owner, "apply_gradients")]
-            models = [owner for owner in owners if layer_class(owner) is not None]
-            if len(optimizers) == 1 and models and all(model.built for model in models):
-                _create_where_pending(optimizers[0], [v for model in models for v in model.trainable_variables])
+    for optimizer in owners:
+        is_made = not hasattr(optimizer, "apply_gradients") or getattr(optimizer, "built", False) is True
+        if not is_made and all_reduce(int(any(getattr(optimizer, name, None) for name in _PENDING)), "max"):
+            _awaited[optimizer] = send
+            _extend(type(optimizer))
 
 
-def _create_where_pending(optimizer: Any, variables: list[Any]) -> None:
-    pending = any(getattr(optimizer, name, None) for name in _PENDING)
-    if all_reduce(int(pending), "max"):
-        create_state(optimizer, variables)
+def _extend(cls: Any) -> None:
+    if cls in _extended:
+        return
+    _extended.add(cls)
+    for name in _MAKING:
+        make = getattr(cls, name, None)
+        if make is not None:
+            setattr(cls, name, _sending(cls, make))
+
+
+def _sending(cls: type, make: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(make)
+    def made(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        result = make(optimizer, *args, **kwargs)
+        # Not where a subclass calls this, and goes on to make more.
+        if optimizer in _awaited and type(optimizer) is cls:
+            _made[optimizer] = _awaited.pop(optimizer)
+            send_made()
+        return result
+
+    return made
+
+
+def send_made() -> None:
+    """Called where gradients are reduced, too: a traced function is traced once more before it runs."""
+    for optimizer, send in list(_made.items()):
+        if send(optimizer):
+            del _made[optimizer]
 
 
 def create_state(optimizer: Any, variables: Any) -> None:

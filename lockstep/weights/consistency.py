@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from lockstep._errors import JoinError, MismatchError
 from lockstep.collectives.world import backend
-from lockstep.script.variables import has_value, values_of
-from lockstep.weights.sending import broadcast_variables
+from lockstep.script.variables import each_once, values_of
+from lockstep.weights.sending import broadcast_variables, with_values
 
 ADVICE = (
     "Look for weights that were never broadcast, gradients that were not reduced, an optimizer that was not wrapped, "
@@ -52,11 +52,11 @@ def compare_weights(updated: Sequence[Any]) -> None:
     """
     if not _interval:
         return
-    variables = {id(v): v for v in (*broadcast_variables(), *updated) if has_value(v)}
+    variables = with_values(each_once([*broadcast_variables(), *updated]))
     if not variables:
         return
-    names = [str(getattr(v, "path", v.name)) for v in variables.values()]
-    values = values_of(variables.values())
+    names = [str(getattr(v, "path", v.name)) for v in variables]
+    values = values_of(variables)
     updates = _counter().assign_add(1) - 1
     if tf.executing_eagerly():
         if int(updates) % _interval == 0:

@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from lockstep._errors import MismatchError
 from lockstep.collectives.world import backend
-from lockstep.script.variables import each_once, has_value, storage, values_of
+from lockstep.script.variables import each_once, storage, values_of
 from lockstep.weights import consistency
-from lockstep.weights.sending import broadcast_variables
+from lockstep.weights.sending import broadcast_variables, with_values
 
 _CHECK_EVERY = 16  # reductions that are made eagerly, and each of the first so many
 _ENTRIES = 4  # of each variable: what sets workers apart changes all that an optimizer updates
@@ -61,7 +61,7 @@ def sample(values: Any, updated: Sequence[Any]) -> Sample | None:
         return None
     if tf.executing_eagerly() and not _is_due():
         return None
-    found = [v for v in each_once(updated or broadcast_variables()) if has_value(v) and _is_compared(v)]
+    found = with_values(filter(_is_compared, each_once(updated or broadcast_variables())))
     return Sample(found) if found else None
 
 

@@ -18,13 +18,13 @@ from typing import Any
 import tensorflow as tf
 
 from lockstep._errors import LockstepError
-from lockstep.collectives.agreement import agree, describe
+from lockstep.collectives.agreement import agree, describe, exchange
 from lockstep.collectives.world import backend, check_root
 from lockstep.script import which_keras
 from lockstep.script.holders import all_owners_in, hidden_in, modules_in, owners_in, variables_held_by
 from lockstep.script.variables import has_value, is_variable, layer_class, storage, variables_of
 from lockstep.script.wrapping import wraps
-from lockstep.weights.checkpoints import create_restored_state
+from lockstep.weights.checkpoints import send_made, send_when_made
 from lockstep.weights.noise import noise_states, own_state
 
 _ADVICE = "Every worker must broadcast the same weights at the same point: look for a model that differs."
@@ -68,7 +68,7 @@ def broadcast(values: list[Any], root_rank: int, *, own_noise: bool | None) -> N
                 f"hold such in their attributes, and values; {type(value).__name__} holds none: give it the variables "
                 "that it uses"
             )
-    create_restored_state(values)
+    send_when_made(owners, functools.partial(_send_state, root_rank))
     for owner in owners:
         if layer_class(owner) is not None:
             _follow(owner, root_rank, has_own_noise=own_noise)
@@ -77,8 +77,7 @@ def broadcast(values: list[Any], root_rank: int, *, own_noise: bool | None) -> N
     if not values:
         raise ValueError("lockstep.broadcast: nothing to broadcast, the list holds no variables")
     variables = {id(variable): variable for owner in owners for variable in _sent_with(owner)}
-    ready = [variable for variable in variables.values() if has_value(variable)]
-    _send(ready, root_rank, [owner for owner in owners if layer_class(owner) is not None])
+    _send(with_values(variables.values()), root_rank, [owner for owner in owners if layer_class(owner) is not None])
     for owner in owners:
         if layer_class(owner) is not None:
             _mark_sent(owner)
@@ -132,6 +131,16 @@ def _send(variables: list[Any], root_rank: int, layers: list[Any]) -> None:
         for variable, store, value in zip(variables, stores, backend().broadcast(values, root_rank)):
             if backend().rank != root_rank and store is not None:
                 store.assign(own_state(value, root_rank) if id(variable) in noise else value)
+
+
+def _send_state(root_rank: int, optimizer: Any) -> bool:
+    """Send the variables of an optimizer, if all of them have values."""
+    variables = variables_of(optimizer)
+    ready = with_values(variables)
+    if len(ready) < len(variables):
+        return False
+    _send(ready, root_rank, [])
+    return True
 
 
 def _follow(layer: Any, root_rank: int, *, has_own_noise: bool | None) -> None:
@@ -266,6 +275,7 @@ def send_before_update() -> None:
 
     Raises LockstepError where that is too late, since the gradients were computed with it.
     """
+    send_made()
     if not len(_modules):
         return
     if tf.executing_eagerly():
@@ -288,6 +298,15 @@ def _sent_with(owner: Any) -> list[Any]:
     return variables_of(owner) if layer_class(owner) is None else variables_held_by(owner)
 
 
+def with_values(variables: Iterable[Any]) -> list[Any]:
+    """Those that have a value on all ranks: while a function is traced, a rank that restores them has them earlier."""
+    variables = list(variables)
+    masks = [bytes(map(has_value, variables))]
+    if variables and not tf.executing_eagerly():
+        masks = exchange(masks[0])
+    return [variable for variable, ranks in zip(variables, zip(*masks)) if all(ranks)]
+
+
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def _send_new() -> None:
     global _some_lack_values
@@ -295,7 +314,7 @@ def _send_new() -> None:
     for module, followed in list(_modules.items()):
         _follow_new(all_owners_in(module), followed)
         new = [v for v in _variables_in(module) if id(v) not in followed.sent]
-        ready = [v for v in new if has_value(v)]
+        ready = with_values(new)
         _some_lack_values |= len(ready) < len(new)
         followed.sent.update((id(v), v) for v in ready)
         of_layers = {id(v) for layer in _followed for v in variables_held_by(layer)}
@@ -308,9 +327,9 @@ def _send_new() -> None:
         followed, hidden = _followed[layer], list(hidden_in(layer))
         layers += _follow_new(hidden, followed)
         new = [v for v in [*variables_of(layer), *filter(is_variable, hidden)] if id(v) not in followed.sent]
-        ready = [v for v in new if has_value(v)]
+        ready = with_values(new)
         if ready:
             _send(ready, followed.root_rank, [layer])
-        if new:
-            _mark_sent(layer)
+        _some_lack_values |= len(ready) < len(new)
+        followed.sent.update((id(v), v) for v in ready)
     _hold_statistics()

@@ -330,6 +330,46 @@ def check_a_checkpoint_restored_before_the_model_is_built() -> None:
             np.testing.assert_array_equal(model.get_weights()[0], source.get_weights()[0])
 
 
+class Pair:
+    """Two networks, one of which has its variables later, with an optimizer for each."""
+
+    def __init__(self) -> None:
+        self.networks = [keras.Sequential([layers.Input((3,)), layers.Dense(4)]), keras.Sequential([layers.Dense(1)])]
+        self.optimizers = [keras.optimizers.Adam(0.1), keras.optimizers.SGD(0.1, momentum=0.9)]
+        both = zip(("one", "other"), self.networks, self.optimizers)
+        parts = {name: [network, optimizer] for name, network, optimizer in both}
+        self.checkpoint = tf.train.Checkpoint(**parts)
+
+    def step(self, reduce: Any) -> None:
+        with tf.GradientTape(persistent=True) as tape:
+            loss = tf.reduce_mean(self.networks[1](self.networks[0](BATCH)) ** 2)
+        for network, optimizer in zip(self.networks, self.optimizers):
+            gradients = reduce(tape.gradient(loss, network.trainable_variables))
+            optimizer.apply_gradients(zip(gradients, network.trainable_variables))
+
+
+def check_state_of_optimizers_that_one_rank_has_restored() -> None:
+    for decorate in (lambda step: step, tf.function):
+        start_differently()
+        source, restored = Pair(), Pair()
+        for _ in range(3):
+            source.step(lambda gradients: gradients)
+        with tempfile.TemporaryDirectory() as folder:
+            path = source.checkpoint.write(os.path.join(folder, "checkpoint"))
+            if RANK == 0:
+                restored.checkpoint.restore(path)
+            lockstep.broadcast([*restored.networks, *restored.optimizers])
+            step = decorate(restored.step)
+            for _ in range(2):
+                source.step(lambda gradients: gradients)
+                step(lockstep.all_reduce)
+        for network, wanted in zip(restored.networks, source.networks):
+            assert_equal_on_all_ranks(network.get_weights())
+            if RANK == 0:
+                for mine, its in zip(network.get_weights(), wanted.get_weights()):
+                    np.testing.assert_allclose(mine, its, atol=1e-6)
+
+
 class WithVariables(keras.Model):  # type: ignore[misc, name-defined]
     """Variables of TensorFlow's, which Keras 3 does not list."""
 
