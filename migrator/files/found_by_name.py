@@ -36,6 +36,8 @@ _HARMLESS_SPECIAL = re.compile(
     r"|file|float|format|future|ge|getitem|gt|hash|iadd|imul|init|int|isub|le|len|lt|main|matmul|mod|module|mul|name"
     r"|ne|neg|new|post_init|pow|qualname|radd|repr|reversed|rmul|rsub|rtruediv|setitem|str|sub|truediv|version)__$"
 )
+# Of packages that draw by themselves those that look up no names of what imports them, as their source says.
+_KEEPING_TO_THEMSELVES = frozenset({"albumentations", "sentencepiece", "transformers"})
 # They tell of what the place holds where they are called, unless they are given something.
 _OF_HERE = frozenset({"dir", "locals", "vars"})
 _BY_NAME = ("getattr", "setattr")
@@ -103,19 +105,35 @@ def _is_plain(module: str) -> bool:
     root = module.partition(".")[0]
     if module == "IPython.display":
         return True
-    return root not in _FINDING_MODULES and module != _FINDING_PLACES[0] and packages.draws_alike(module)
+    is_known = packages.draws_alike(module) or root in _KEEPING_TO_THEMSELVES
+    return root not in _FINDING_MODULES and module != _FINDING_PLACES[0] and is_known
 
 
 def _is_finder(node: cst.Attribute | cst.Name, facts: Facts) -> bool:
     name = node.attr.value if isinstance(node, cst.Attribute) else node.value
-    if name.startswith("__") and name.endswith("__") and name not in _FINDING_FUNCTIONS:
+    if name.startswith("__") and name.endswith("__") and name.strip("_") and name not in _FINDING_FUNCTIONS:
         return not _HARMLESS_SPECIAL.match(name)
     if isinstance(node, cst.Attribute):
         return name in _FINDING_MEMBERS
+    if _is_of_program(node, facts):
+        return False
     if name in _OF_HERE and _is_read(node, facts):
         call = facts.tree.parent[node]
         return not (isinstance(call, cst.Call) and call.func is node and call.args)
     return name in _FINDING_FUNCTIONS and _is_read(node, facts)
+
+
+def _is_of_program(name: cst.Name, facts: Facts) -> bool:
+    """Whether the function gives the name a value of its own, as in `def walk(dir):`; what may be Python's own then is
+    told where it comes from."""
+    if name not in facts.tree.parent or any(
+        isinstance(owner, (cst.Param, cst.Decorator)) for owner in facts.tree.ancestors(name)
+    ):
+        return False  # what stands there is evaluated outside of the function
+    scope = facts.tree.scope_of(name).lookup(name.value)
+    if scope is None or not isinstance(scope.node, (cst.FunctionDef, cst.Lambda)):
+        return False  # in a file or a class, where it has none yet it is Python's
+    return all(binding.kind in ("param", "assign", "for") for binding in scope.bindings[name.value])
 
 
 def _is_table(node: cst.BaseExpression, facts: Facts) -> bool:

@@ -113,6 +113,33 @@ def test_what_may_be_found_is_judged(imports: str, more: str) -> None:
     assert "distil" not in left(outcomes(imports, more))
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        "def walk(dir, eval=False):\n    return None if eval else dir\nwalk('data')",
+        "def read():\n    for vars in (1, 2):\n        print(vars)\nread()",
+        "shape_of, __ = tf.zeros((8, 4)), None\nprint(__)",
+        "import albumentations, regex, sentencepiece\nregex.compile('a')",
+    ],
+)
+def test_names_of_the_programs_own_find_nothing(more: str) -> None:
+    assert left(outcomes("from helpers import shape", more)) == ["distil", "Distiller"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "class Found:\n    eval = eval\nfrom helpers import *\nFound.eval('dis' + 'til')",
+        "if not tf.test.is_built_with_cuda():\n    vars = vars\nimport helpers\nvars()",
+        "def call(eval=eval):\n    return eval('dis' + 'til')\nfrom helpers import *\ncall()",
+        "def call(vars):\n    return vars()['dis' + 'til']\nfrom helpers import *\ncall(vars)",
+        "def call():\n    from builtins import eval\n    return eval('dis' + 'til')\nfrom helpers import *\ncall()",
+    ],
+)
+def test_what_finds_names_under_its_own_name_is_judged(more: str) -> None:
+    assert "distil" not in left(outcomes("from helpers import shape", more))
+
+
 def test_a_module_may_give_what_it_is_asked_for() -> None:
     asked = HELPERS + "\n\ndef __getattr__(name):\n    return distil\n"
     assert "distil" not in left(outcomes("import helpers", "helpers.prepare(model, model, 1)", asked))
