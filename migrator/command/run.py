@@ -23,8 +23,8 @@ from migrator.files.programs import Program, context_of, programs, shadowed
 from migrator.files.project import DEFAULT, Filter, NoSuchScript, is_unit_test, scripts
 from migrator.files.undo import take_back
 from migrator.files.writing import NotWritten, Write, is_regular, uninterrupted, write_all
+from migrator.findings.callers import asks_for_caller, with_callers
 from migrator.findings.heeded import Heeding
-from migrator.findings.missing import asks_for_caller, with_callers
 from migrator.findings.results import EDITED, LEFT, Defect, Failure, FileResult, Outcome, RunResult
 from migrator.findings.trainings import Training, trainings
 from migrator.layout import Style, paths_of_styles, style_in

@@ -1,9 +1,8 @@
-"""The names of files that are not among those of the run, in refusals of what may stand there: what a file imports,
-and what imports it."""
+"""The names of files that are imported and not among those of the run, in refusals of what may stand there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import libcst as cst
@@ -12,13 +11,9 @@ from migrator.edits import Refusal
 from migrator.facts.objects.values import Object
 from migrator.facts.script import Facts
 from migrator.facts.startup.missing import missing_files
-from migrator.findings.results import Finding, Outcome
 
 _SAYS_SO = ("seen", "followed", "known")
 _LACKING = "is imported and not among the files given"
-_MOST_CALLERS = 3
-# What a file says that defines what others call.
-WITH_CALLER = "migrate it together with the script that calls it"
 
 
 def pointed_out(facts: Facts, refusal: Refusal) -> Refusal:
@@ -47,24 +42,6 @@ def told_of_training(facts: Facts, call: cst.Call) -> str:
 def names_a_file(refusal: Refusal) -> bool:
     """Whether the refusal says that a file is missing."""
     return _LACKING in refusal.advice
-
-
-def asks_for_caller(outcome: Outcome) -> bool:
-    """Whether the file is refused for that nothing among the files given calls what it defines."""
-    return any(WITH_CALLER in refusal.advice for refusal in outcome.refusals)
-
-
-def with_callers(outcome: Outcome, name: str, callers: Sequence[str]) -> Outcome:
-    """The outcome, of which the refusals name the scripts that may call what the file defines."""
-
-    def named(finding: Finding) -> Finding:
-        return replace(finding, advice=finding.advice.replace(WITH_CALLER, told))
-
-    several = " ".join(callers[:_MOST_CALLERS])
-    told = f"{WITH_CALLER}: migrate {name} {several}"
-    return replace(
-        outcome, findings=tuple(map(named, outcome.findings)), findings_after=tuple(map(named, outcome.findings_after))
-    )
 
 
 def _parts(facts: Facts, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
