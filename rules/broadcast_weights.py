@@ -41,7 +41,11 @@ from migrator.facts.objects.holders import HeldByParameter, Holder, Nameless, Un
 from migrator.facts.objects.values import Class, Function, Object, Result, calls, is_call_of
 from migrator.facts.program.tree import Statement, nodes_in
 from migrator.facts.script import Facts
+<<<<<<< HEAD
 from migrator.insertion.behind import behind
+=======
+from migrator.findings.callers import WITH_CALLER
+>>>>>>> weights
 from migrator.insertion.elsewhere import Written, callers_of, is_known_outside, written_at
 from migrator.insertion.handover import (
     added_in_training,
@@ -61,6 +65,7 @@ from migrator.rule import Findings, rule
 
 _LEAVING_WEIGHTS = frozenset({"build", "compile", "load_weights", "set_weights", "summary"})
 _ADVICE = "give the model a name where it is built in this file, or call lockstep.broadcast by hand"
+_WITH_CALLER = f"{WITH_CALLER}, or call lockstep.broadcast by hand"
 
 
 @rule
@@ -75,7 +80,8 @@ def broadcast_weights(facts: Facts) -> Findings:
         elif isinstance(origin, Unheld):
             what = "the untrained model" if origin in facts.untrained else "what is trained here"
             reason = f"{what} cannot be broadcast: {origin.reason}"
-            yield Refusal(origin.node, reason, _ADVICE, breaks_training=True)
+            advice = _WITH_CALLER if origin.is_uncalled else _ADVICE
+            yield Refusal(origin.node, reason, advice, breaks_training=True)
         elif isinstance(origin, Nameless):
             name = name_for(facts, origin)
             yield InsertBefore(origin.node, (f"{name} = ", origin.node))

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from migrator.files.project import Filter, NoSuchScript, scripts
+from migrator.findings.callers import asks_for_caller
 from migrator.findings.results import Failure, FileResult, Outcome, RunResult
 from migrator.notebooks.cells import is_notebook
 from migrator.records import dataclass
@@ -92,6 +93,8 @@ class Cache:
             return
         if any(not isinstance(f.outcome, Outcome) or f.outcome.old != look.data[f.name] for f in result.files):
             return
+        if any(isinstance(f.outcome, Outcome) and asks_for_caller(f.outcome) for f in result.files):
+            return  # told with the scripts that lie around, whatever they are called
         entry = {
             "files": look.digests(),
             "around": _states(set(around) - set(look.paths.values())),

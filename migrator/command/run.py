@@ -17,11 +17,13 @@ from migrator.command.ignoring import with_ignores
 from migrator.command.limits import TookTooLong, at_most
 from migrator.command.per_file import NOWHERE, PerFile
 from migrator.engine import migrate_program
+from migrator.files.importers import importers_of
 from migrator.files.imports import reachable
 from migrator.files.programs import Program, context_of, programs, shadowed
 from migrator.files.project import DEFAULT, Filter, NoSuchScript, is_unit_test, scripts
 from migrator.files.undo import take_back
 from migrator.files.writing import NotWritten, Write, is_regular, uninterrupted, write_all
+from migrator.findings.callers import asks_for_caller, with_callers
 from migrator.findings.heeded import Heeding
 from migrator.findings.results import EDITED, LEFT, Defect, Failure, FileResult, Outcome, RunResult
 from migrator.findings.trainings import Training, trainings
@@ -390,6 +392,9 @@ class Run:
             imports = tuple(sorted(files[other].name for other in others))
             written = str(file.destination) * (is_written and not answer)
             outcome = left.get(path, outcome)
+            if isinstance(outcome, Outcome) and asks_for_caller(outcome):
+                callers = [other.name for other in importers_of(path, program.files)]
+                outcome = with_callers(outcome, path.name, callers) if callers else outcome
             result = FileResult(file.name, outcome, written, is_start=starts, imports=imports, answer=answer)
             self.result.files.append(result)
 

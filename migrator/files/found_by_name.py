@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts.names import packages
-from migrator.facts.objects.values import External, File, Object, Result
+from migrator.facts.objects.values import Class, External, File, Object, Result
 from migrator.facts.program.syntax import imported_modules
 from migrator.facts.program.tree import nodes_in
 from migrator.facts.script import Facts
@@ -36,9 +36,14 @@ _HARMLESS_SPECIAL = re.compile(
     r"|file|float|format|future|ge|getitem|gt|hash|iadd|imul|init|int|isub|le|len|lt|main|matmul|mod|module|mul|name"
     r"|ne|neg|new|post_init|pow|qualname|radd|repr|reversed|rmul|rsub|rtruediv|setitem|str|sub|truediv|version)__$"
 )
+# Of packages that draw by themselves those that look up no names of what imports them, as their source says.
+_KEEPING_TO_THEMSELVES = frozenset({"albumentations", "sentencepiece", "transformers"})
 # They tell of what the place holds where they are called, unless they are given something.
 _OF_HERE = frozenset({"dir", "locals", "vars"})
 _BY_NAME = ("getattr", "setattr")
+_PATH_OF_NAMES = re.compile(r"^(?:[a-zA-Z]{0,2}['\"]+)?([\w.:]*\w[\w.:]*)['\"]*$")
+_PRINTING = frozenset({"builtins.print", "tensorflow.print"})
+_OF_PRINTING = frozenset({"end", "flush", "sep", "summarize"})
 # They run what the file defines: a function `main`, or tests.
 _CALLING_MAIN = frozenset({"main", "run"})
 # They are called where a class is derived from another one, and may keep it.
@@ -103,19 +108,35 @@ def _is_plain(module: str) -> bool:
     root = module.partition(".")[0]
     if module == "IPython.display":
         return True
-    return root not in _FINDING_MODULES and module != _FINDING_PLACES[0] and packages.draws_alike(module)
+    is_known = packages.draws_alike(module) or root in _KEEPING_TO_THEMSELVES
+    return root not in _FINDING_MODULES and module != _FINDING_PLACES[0] and is_known
 
 
 def _is_finder(node: cst.Attribute | cst.Name, facts: Facts) -> bool:
     name = node.attr.value if isinstance(node, cst.Attribute) else node.value
-    if name.startswith("__") and name.endswith("__") and name not in _FINDING_FUNCTIONS:
+    if name.startswith("__") and name.endswith("__") and name.strip("_") and name not in _FINDING_FUNCTIONS:
         return not _HARMLESS_SPECIAL.match(name)
     if isinstance(node, cst.Attribute):
         return name in _FINDING_MEMBERS
+    if _is_of_program(node, facts):
+        return False
     if name in _OF_HERE and _is_read(node, facts):
         call = facts.tree.parent[node]
         return not (isinstance(call, cst.Call) and call.func is node and call.args)
     return name in _FINDING_FUNCTIONS and _is_read(node, facts)
+
+
+def _is_of_program(name: cst.Name, facts: Facts) -> bool:
+    """Whether the function gives the name a value of its own, as in `def walk(dir):`; what may be Python's own then is
+    told where it comes from."""
+    if name not in facts.tree.parent or any(
+        isinstance(owner, (cst.Param, cst.Decorator)) for owner in facts.tree.ancestors(name)
+    ):
+        return False  # what stands there is evaluated outside of the function
+    scope = facts.tree.scope_of(name).lookup(name.value)
+    if scope is None or not isinstance(scope.node, (cst.FunctionDef, cst.Lambda)):
+        return False  # in a file or a class, where it has none yet it is Python's
+    return all(binding.kind in ("param", "assign", "for") for binding in scope.bindings[name.value])
 
 
 def _is_table(node: cst.BaseExpression, facts: Facts) -> bool:
@@ -202,24 +223,85 @@ def _is_list_of_names(node: cst.Assign) -> bool:
     return len(node.targets) == 1 and isinstance(target, cst.Name) and target.value == "__all__"
 
 
-def names(*nodes: cst.CSTNode) -> Iterator[str]:
-    """All names in the code, but those that it only defines or imports as they are, and the words of its texts."""
+def names(*nodes: cst.CSTNode, facts: Facts | None = None) -> Iterator[str]:
+    """All names in the code, but those that it only defines or imports as they are, and those in its texts; with
+    `facts` none that are known to mean something else than what a file defines. A name with a dot behind it is one of
+    which something is asked."""
     queue = list(nodes)
+    told: set[cst.CSTNode] = set()
     while queue:
         node = queue.pop()
         if isinstance(node, cst.ImportFrom):
             queue += node.names if not isinstance(node.names, cst.ImportStar) else ()
         elif isinstance(node, cst.ImportAlias):
-            queue += [node.name, node.asname] if node.asname is not None else ()
+            imported = (*nodes_in(node.name), *nodes_in(node.asname)) if node.asname is not None else ()
+            yield from (name.value for name in imported if isinstance(name, cst.Name))
         elif isinstance(node, (cst.FunctionDef, cst.ClassDef)):
             queue += [child for child in node.children if child is not node.name]
         elif isinstance(node, cst.Assign) and _is_list_of_names(node):
             continue
         elif isinstance(node, cst.Expr) and isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString)):
             continue  # what a docstring tells
+        elif isinstance(node, cst.Param) and facts is not None:
+            queue += [child for child in node.children if child is not node.name]
+        elif isinstance(node, cst.Arg) and facts is not None:
+            queue.append(node.value)
+        elif isinstance(node, cst.Attribute) and facts is not None:
+            queue.append(node.value)
+            if not _is_no_file(node.value, facts):
+                yield node.attr.value
         elif isinstance(node, cst.Name):
-            yield node.value
+            if facts is None or not _is_of_program(node, facts):
+                yield node.value
         elif isinstance(node, (cst.SimpleString, cst.FormattedStringText)):
-            yield from re.findall(r"\w+", node.value)
+            if node not in told:
+                yield from _named_in(node.value)
         else:
+            if isinstance(node, cst.Call) and facts is not None and _prints(node, facts):
+                told.update(text for arg in node.args for text in _texts(arg.value))
             queue += node.children
+
+
+def _named_in(text: str) -> Iterator[str]:
+    """The names in a text, be it run or asked for: `import steps; steps.train()`, `@train(loss)`, `steps:train`. What
+    is told in words, or is the path of a file, names nothing."""
+    words = re.findall(r"\w+", text)
+    if "import" in words:
+        yield from words
+        return
+    yield from re.findall(r"(\w+)\s*\(", text)
+    path = _PATH_OF_NAMES.match(text)
+    if path is not None:
+        *owners, last = re.findall(r"\w+", path[1])
+        yield last
+        yield from (f"{owner}." for owner in owners)
+
+
+def _is_no_file(node: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether this is seen to be no file of the program, of which an attribute may be what the file defines."""
+    values = facts.resolver.values(node) if node in facts.tree.parent else ()
+    return bool(values) and all(
+        isinstance(value, (Class, Object, Result))
+        or (isinstance(value, External) and packages.is_known(value.path.partition(".")[0]))
+        for value in values
+    )
+
+
+def _prints(call: cst.Call, facts: Facts) -> bool:
+    """Whether the call shows what it is given, and no file gets it."""
+    public = facts.resolver.public_alone(call.func) if call.func in facts.tree.parent else []
+    keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    return bool(public) and set(public) <= _PRINTING and keywords <= _OF_PRINTING
+
+
+def _texts(node: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+    """The texts that are put together to what is printed; not those that something else is given for it."""
+    if isinstance(node, cst.SimpleString):
+        yield node
+    elif isinstance(node, cst.FormattedString):
+        yield from (part for part in node.parts if isinstance(part, cst.FormattedStringText))
+    elif isinstance(node, (cst.ConcatenatedString, cst.BinaryOperation)):
+        yield from _texts(node.left)
+        yield from _texts(node.right)
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "format":
+        yield from _texts(node.func.value)

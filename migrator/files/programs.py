@@ -143,7 +143,7 @@ def _found_on_disk(
     roots = {folder: _import_root(folder) for folder in {path.parent for path in files}}
     lookups: dict[Path, Imports] = {}
     for root in set(roots.values()):
-        project = _of_project(root) if added is not None else []
+        project = folders_of_project(root) if added is not None else []
         tops = [root, *(added or ()), *project, *(folder / SOURCES for folder in project)]
         lookups[root] = Imports(_among(files, tops, looked_for), added)
     found: dict[Path, bytes] = {}
@@ -178,7 +178,7 @@ def _among(files: Collection[Path], folders: Iterable[Path], looked_for: set[Pat
     return exists
 
 
-def _of_project(folder: Path) -> list[Path]:
+def folders_of_project(folder: Path) -> list[Path]:
     """The folder and those above it, up to that of the project; of none that is seen, the one above."""
     above = [folder, *folder.parents][:_HIGHEST]
     top = next((i for i, f in enumerate(above) if any(os.path.exists(f / name) for name in _OF_PROJECTS)), 1)

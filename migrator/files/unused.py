@@ -1,7 +1,7 @@
 """Functions and classes that no code of a program names: nothing runs them, so nothing is judged by what they do.
 
 Where the program is refused with them, such as for a helper of another script, they are left as they are, and the rest
-is asked again. That nobody names them is not resolved: each place counts that has the name, in whatever sense, and
+is asked again. Each place counts that has the name, unless it is seen to mean something else, as in `tf.train`, and
 nothing is left out where code may be found by names that are made, or read, as the program runs.
 """
 
@@ -140,12 +140,13 @@ def unused(scripts: Sequence[Script], facts: Facts) -> dict[Path, list[Unused]]:
     while running:
         if any(found_by_name.may_find(node, facts) for node in running):
             return {}
-        named.update(found_by_name.names(*running))
+        named.update(found_by_name.names(*running, facts=facts))
         makes_models |= any(map(found_by_name.makes_models, running))
         running = [
             definition
             for _, definition in waiting
-            if definition.name.value in named or (makes_models and isinstance(definition, cst.ClassDef))
+            if definition.name.value in named
+            or (isinstance(definition, cst.ClassDef) and (makes_models or f"{definition.name.value}." in named))
         ]
         waiting = [one for one in waiting if one[1] not in running]
     found: dict[Path, list[Unused]] = {}

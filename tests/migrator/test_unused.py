@@ -113,9 +113,63 @@ def test_what_may_be_found_is_judged(imports: str, more: str) -> None:
     assert "distil" not in left(outcomes(imports, more))
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        "def walk(dir, eval=False):\n    return None if eval else dir\nwalk('data')",
+        "def read():\n    for vars in (1, 2):\n        print(vars)\nread()",
+        "shape_of, __ = tf.zeros((8, 4)), None\nprint(__)",
+        "import albumentations, regex, sentencepiece\nregex.compile('a')",
+        "path = 'data/' + 'distil.tfrecord'",
+        "labels = ['distil step', 'a step (distil)']",
+        "import numpy.random as r\nclass Net:\n  def distil(self): return r.rand()\nnet = Net()\nnet.distil()",
+        "def show(distil):\n    print('distil', f'distil {distil}', '%s distil' % distil, end='')\nshow(distil=1)",
+        "tf.print('distil: {}'.format(1))\ndistil_loss = dict(distil=2)\ntf.distil.Checkpoint",
+    ],
+)
+def test_names_of_the_programs_own_find_nothing(more: str) -> None:
+    assert left(outcomes("from helpers import shape", more)) == ["distil", "Distiller"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "import helpers\nhelpers.distil(model, model, tf.zeros((8, 4)))",
+        "import helpers as h\ndef run(distil, h=h):\n    return h.distil(model, model, distil)\nrun(tf.zeros((8, 4)))",
+        "import helpers\nprint(getattr(helpers, 'distil')(model, model, tf.zeros((8, 4))))",
+        "import helpers\nprint('helpers.distil()', file=open('run.py', 'w'))",
+        "def show():\n    from helpers import distil\n    return distil(model, model, tf.zeros((8, 4)))\nshow()",
+        "def show():\n    global distil\n    distil(model, model, 1)\nfrom helpers import *\nshow()",
+        "def show(print=print):\n    print('distil')\nimport helpers\nshow(lambda name: getattr(helpers, name)())",
+        "import lost.helpers as h\nh.distil(model, model, tf.zeros((8, 4)))",
+        "import pandas as pd, helpers\npd.DataFrame({'a': [1]}).query('@helpers.distil(a)')",
+        "import os\nos.system('python -c \"from helpers import *; a = [distil]; a[0]()\"')",
+        "call('helpers' + ':' + 'distil')",
+        "call('helpers:distil')",
+        "call('helpers.distil')",
+        "call(r'distil')",
+        "call(f'{model}.distil')",
+        "call(f'{model}.' f'distil')",
+        "class Found:\n    eval = eval\nfrom helpers import *\nFound.eval('dis' + 'til')",
+        "if not tf.test.is_built_with_cuda():\n    vars = vars\nimport helpers\nvars()",
+        "def call(eval=eval):\n    return eval('dis' + 'til')\nfrom helpers import *\ncall()",
+        "def call(vars):\n    return vars()['dis' + 'til']\nfrom helpers import *\ncall(vars)",
+        "def call():\n    from builtins import eval\n    return eval('dis' + 'til')\nfrom helpers import *\ncall()",
+    ],
+)
+def test_what_finds_names_under_its_own_name_is_judged(more: str) -> None:
+    assert "distil" not in left(outcomes("from helpers import shape", more))
+
+
 def test_a_module_may_give_what_it_is_asked_for() -> None:
     asked = HELPERS + "\n\ndef __getattr__(name):\n    return distil\n"
     assert "distil" not in left(outcomes("import helpers", "helpers.prepare(model, model, 1)", asked))
+
+
+def test_a_text_may_name_a_class_by_its_method() -> None:
+    found = left(outcomes("from helpers import shape", "call('helpers.Distiller.run')"))
+    assert "Distiller" not in found
+    assert "distil" not in found
 
 
 def test_a_list_of_what_a_star_imports_names_nothing() -> None:

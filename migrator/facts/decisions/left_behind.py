@@ -25,6 +25,7 @@ from migrator.facts.training.sites import Training
 
 # What their functions give is new.
 _MAKING = ("numpy.", "tensorflow.", "builtins.", "collections.")
+_WRITERS = frozenset({"csv.writer", "csv.DictWriter"})
 _METRICS = "keras.metrics."
 _STATES = frozenset({"update_state", "reset_state", "reset_states"})
 
@@ -65,8 +66,24 @@ class LeftBehind:
         if not isinstance(binding, Binding) or not any(self.tree.contains(body, binding.node) for body in bodies):
             return False
         values = self.resolver.values(binding.value) if isinstance(binding.value, cst.BaseExpression) else ()
-        is_new = bool(values) and all(calls(v).startswith(_MAKING) or isinstance(v, Literal) for v in values)
+        is_new = bool(values) and all(
+            calls(v).startswith(_MAKING) or isinstance(v, Literal) or self._writes_to_new(bodies, v) for v in values
+        )
         return binding.kind == "with" or (binding.kind == "assign" and is_new)
+
+    def _writes_to_new(self, bodies: Sequence[cst.CSTNode], value: Value) -> bool:
+        """Whether it writes the rows of a table into a file that is opened there."""
+        if not isinstance(value, Result) or calls(value) not in _WRITERS or not value.call.args:
+            return False
+        file = value.call.args[0].value
+        opened = self.resolver.reaching(file) if isinstance(file, cst.Name) else []
+        return bool(opened) and all(
+            b.kind == "with"
+            and isinstance(b.value, cst.Call)
+            and self.resolver.public_alone(b.value.func) == ["builtins.open"]
+            and any(self.tree.contains(body, b.node) for body in bodies)
+            for b in opened
+        )
 
     def _moves_on(self, call: cst.Call) -> bool:
         """Whether the call leaves a variable or a metric, or a layer of the model that it runs, other than it was."""

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.files.known import PATH_ASKERS
 from migrator.facts.names import api
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
@@ -38,6 +39,11 @@ _TELLING = frozenset({
     "prod", "ravel", "repeat", "replace", "reshape", "round", "split", "squeeze", "startswith", "std", "strip", "sum",
     "swapaxes", "take", "title", "tobytes", "tolist", "transpose", "upper", "values", "var",
 })  # fmt: skip
+# Methods of paths that tell of them, or give other ones.
+_OF_PATHS = PATH_ASKERS | {
+    "absolute", "as_posix", "expanduser", "is_absolute", "joinpath", "relative_to", "resolve", "samefile", "with_name",
+    "with_stem", "with_suffix",
+}  # fmt: skip
 # Methods of Python's containers that give one of what these hold.
 _TAKING = frozenset({"get", "pop", "setdefault", "popitem", "popleft", "__getitem__"})
 
@@ -92,12 +98,16 @@ class Picking:
     def only_tells(self, call: cst.Call) -> bool:
         """Whether it is a method that changes nothing, by a name that no class of the script has for one of its own."""
         name = method_called(call)
-        return (name in _TELLING and name not in self.tree.methods) or self._is_of_date(call)
+        return (name in _TELLING and name not in self.tree.methods) or self._is_of_fixed(call)
 
-    def _is_of_date(self, call: cst.Call) -> bool:
-        """Whether it is a method of a date or a time, none of which is ever changed."""
+    def _is_of_fixed(self, call: cst.Call) -> bool:
+        """Whether it is a method of a date, a time or a path, none of which is ever changed, and writes no file."""
         values = self.resolver.values(call.func) if isinstance(call.func, cst.Attribute) else ()
-        return bool(values) and all(isinstance(v, Member) and origin(v).startswith("datetime.") for v in values)
+        return bool(values) and all(
+            isinstance(v, Member)
+            and (origin(v).startswith("datetime.") or (origin(v).startswith("pathlib.") and v.name in _OF_PATHS))
+            for v in values
+        )
 
     def _is_fixed(self, node: cst.BaseExpression) -> bool:
         """Whether it is a module, a library's function, or the object that a method is of."""

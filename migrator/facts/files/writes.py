@@ -203,8 +203,9 @@ class Files:
                         return [arg.value for arg in call.args[places]]
             return [arg.value for arg in call.args[:most]]
         owner = cst.ensure_type(func, cst.Attribute).value
-        made = isinstance(owner, cst.Call) and len(owner.args) == 1
-        return [cst.ensure_type(owner, cst.Call).args[0].value] if made else [owner]
+        if isinstance(owner, cst.Call) and len(owner.args) == 1 and self.resolver.public(owner.func):
+            return [owner.args[0].value]
+        return [owner]  # `folder.joinpath("a.txt").read_text()`
 
     def _calls_of(self, write: Write) -> Iterator[cst.Call]:
         """The calls of the statement that may write, but not those that only put a path together."""

@@ -54,6 +54,8 @@ class Unheld:
 
     node: cst.CSTNode
     reason: str
+    # Nothing in the files given calls what is given it.
+    is_uncalled: bool = False
 
 
 @dataclass(frozen=True)
@@ -374,7 +376,8 @@ class Holders:
             return
         arguments = self.resolver.arguments(param, function)
         if not arguments:
-            yield Unheld(use, f"no call in this file shows what the parameter `{binding.name}` is")
+            reason = f"no call in this file shows what the parameter `{binding.name}` is"
+            yield Unheld(use, reason, is_uncalled=not self.resolver.callers(function))
         for given in arguments:
             if is_constant(given):
                 continue
@@ -396,7 +399,8 @@ class Holders:
                     found = True
                     yield from self._named(call, set())
         if not found:
-            yield Unheld(use, f"no statement in this file makes an object of the class `{cls.node.name.value}`")
+            reason = f"no statement in this file makes an object of the class `{cls.node.name.value}`"
+            yield Unheld(use, reason, is_uncalled=True)
 
     def _named(self, call: cst.CSTNode, seen: set[cst.CSTNode], field: str = "") -> Iterator[Origin]:
         """Where the object that a call makes gets its name, here or in the callers of the function that returns it.

@@ -27,6 +27,9 @@ from migrator.records import dataclass
 from migrator.worklist import Worklist
 
 _GRAPH_MAKER = External("tensorflow.function")
+# Tensors, which nothing changes in place.
+_ZEROS = frozenset({"keras.backend.zeros_like", "keras.ops.zeros", "keras.ops.zeros_like", "tensorflow.zeros",
+                    "tensorflow.zeros_like"})  # fmt: skip
 # Methods of optimizers that Keras calls for each variable, in its several generations.
 _OF_ONE_VARIABLE = ("update_step", "_resource_apply_dense", "_resource_apply_sparse")
 
@@ -215,7 +218,7 @@ class Training:
         apart = reduced_once([u.gradients for u in found])
         found = [Update(u.call, gradients) for u, gradients in zip(found, apart)]
         found.extend(self._minimizations())
-        found = [u for u in found if not self._optimises_input(u)]
+        found = [u for u in found if not self._optimises_input(u) and not self._applies_zeros(u)]
         run = [u for u in found if not self.is_never_run(u.call)]
         return run if run or self.fits or self.batch_fits else found
 
@@ -272,6 +275,31 @@ class Training:
         if not isinstance(pairs, cst.Call) or len(pairs.args) != 2 or isinstance(update, Minimization):
             return None
         return pairs.args[0].value if External("builtins.zip") in self.resolver.values(pairs.func) else None
+
+    def _applies_zeros(self, update: Update) -> bool:
+        """Whether nothing but zeros is applied, so that the optimizer makes its variables, say for a checkpoint that is
+        restored into them: no batch is trained on, and all workers do the same."""
+        values = self.computed(update)
+        while isinstance(values, cst.Name):
+            bindings = self.resolver.reaching(values)
+            if len(bindings) != 1 or bindings[0].kind != "assign" or bindings[0].path or not self._is_zipped(values):
+                return False
+            values = cast("cst.BaseExpression | None", bindings[0].value)
+        if not isinstance(values, (cst.ListComp, cst.GeneratorExp)) or not isinstance(values.elt, cst.Call):
+            return False
+        made = self.resolver.public_alone(values.elt.func)
+        return bool(made) and set(made) <= _ZEROS
+
+    def _is_zipped(self, name: cst.Name) -> bool:
+        """Whether the list has no other name, by which its elements may be changed: nothing takes it but `zip`."""
+        variable = self.resolver.variable(name)
+        takers = [
+            self.tree.parent[arg] if isinstance(arg := self.tree.parent[read], cst.Arg) else None
+            for read in (self.resolver.reads_of(variable) if variable is not None else ())
+        ]
+        return bool(takers) and all(
+            isinstance(t, cst.Call) and self.resolver.public_alone(t.func) == ["builtins.zip"] for t in takers
+        )
 
     @cached_property
     def traced_bodies(self) -> list[cst.CSTNode]:
