@@ -45,7 +45,7 @@ FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 # They draw by the generators of TensorFlow and NumPy that all workers have in common, or not at all, as their source
 # says: what they make of the same files is the same on all.
 _DRAWING_ALIKE = frozenset({
-    "bs4", "librosa", "lxml", "mido", "nibabel", "ordered_set", "oyaml", "pretty_midi", "pycocotools", "six",
+    "bs4", "librosa", "lxml", "mido", "nibabel", "ordered_set", "oyaml", "pretty_midi", "pycocotools", "regex", "six",
     "soundfile", "spektral", "tensorflow_addons", "tensorflow_datasets", "tensorflow_hub", "tensorflow_text",
 })  # fmt: skip
 
