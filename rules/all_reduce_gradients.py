@@ -17,7 +17,7 @@ after:
 
 Leaves alone: gradients that are only looked at (penalties, saliency maps, importances of weights for another task);
 gradients that move an input instead of weights (style transfer); what is reduced already, or applied by a distributed
-optimizer.
+optimizer; where every worker trains on whole batches, gradients of which a search of the script's own makes something.
 Refuses: a method that trains (`fit`, `train_on_batch`, `minimize`) where it is taken as a value, found by its name or
 called otherwise than `model.fit(...)`; an update whose gradients cannot be followed back to a tape; variables that are
 changed from data in a loop by no gradients, in a program where nothing else trains; what a file that is missing may

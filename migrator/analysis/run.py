@@ -175,7 +175,8 @@ class Run(Recorded):
     # -- what is met ---------------------------------------------------------------------------------------------
 
     def note_called(self, node: cst.CSTNode) -> None:
-        """Notes the call of what is no object of the program or of a library."""
+        """Notes the call of what is no object of the program or of a library, or a loop over nothing: what nobody is
+        seen to run may be given, or filled, by others."""
         if self._is_alone:
             self.called_unseen.add(node)
 

@@ -354,8 +354,8 @@ class BatchForms:
             returned = self._returned_by(node)
             if returned:
                 return all(self._is_array(part, depth + 1) for part in returned)
-            made = [v for v in self.resolver.values(node) if isinstance(v, Result) and calls(v) in _MAKING]
-            return any(calls(v) not in _CASTING or self._may_be_rows(v.call, depth) for v in made)
+            results = [v for v in self.resolver.values(node) if isinstance(v, Result) and calls(v) in _MAKING]
+            return any(calls(v) not in _CASTING or self._may_be_rows(v.call, depth) for v in results)
         return isinstance(node, (cst.List, cst.ListComp))
 
     def _may_be_rows(self, call: cst.Call, depth: int) -> bool:
