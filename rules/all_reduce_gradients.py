@@ -17,7 +17,7 @@ after:
 
 Leaves alone: gradients that are only looked at (penalties, saliency maps, importances of weights for another task);
 gradients that move an input instead of weights (style transfer); what is reduced already, or applied by a distributed
-optimizer.
+optimizer; where every worker trains on whole batches, gradients of which a search of the script's own makes something.
 Refuses: a method that trains (`fit`, `train_on_batch`, `minimize`) where it is taken as a value, found by its name or
 called otherwise than `model.fit(...)`; an update whose gradients cannot be followed back to a tape; variables that are
 changed from data in a loop by no gradients, in a program where nothing else trains; what a file that is missing may
@@ -31,6 +31,7 @@ import libcst as cst
 
 from migrator.analysis.verdicts import MEAN
 from migrator.edits import InsertAfter, Refusal, Wrap
+from migrator.facts.objects.holders import Unheld
 from migrator.facts.script import Facts
 from migrator.facts.training.gradients import Gradients, Place
 from migrator.facts.training.out_of_sight import may_train
@@ -42,7 +43,9 @@ from migrator.rule import Findings, rule
 
 @rule(needs=("average-metrics", "broadcast-weights", "scale-loss", "synchronise-callbacks", "write-once"))
 def all_reduce_gradients(facts: Facts) -> Findings:
-    unsupported = [site for site in facts.unsupported.found if not _is_only_looked_at(facts, site)]
+    unsupported = [
+        site for site in facts.unsupported.found if not (_is_only_looked_at(facts, site) or _is_alike(facts, site))
+    ]
     is_refused = bool(unsupported or [*facts.by_hand.changes] or facts.plain_tensors.trained)
     for site in unsupported:
         yield Refusal(site.node, site.reason, site.advice, breaks_training=True)
@@ -112,6 +115,16 @@ def _is_only_looked_at(facts: Facts, site: UnsupportedTraining) -> bool:
     if site.if_given_back_by:
         return not facts.looked_at.are_given_back(site.node, site.if_given_back_by)
     return facts.looked_at.only(site.node)
+
+
+def _is_alike(facts: Facts, site: UnsupportedTraining) -> bool:
+    """Whether all workers take the same gradients there: of whole batches, and of weights that are sent to them, since
+    they are trained elsewhere, too."""
+    if facts.cuts or site.gradients_of is None:
+        return False
+    sent = set(facts.trained.holders())
+    made = [origin for owner in facts.trained.listed(site.gradients_of) for origin in facts.trained.of(owner)]
+    return bool(made) and all(origin in sent and not isinstance(origin, Unheld) for origin in made)
 
 
 def _reduce(facts: Facts, gradients: Gradients, reduction: str) -> InsertAfter | Wrap:

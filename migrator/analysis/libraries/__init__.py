@@ -28,6 +28,7 @@ from migrator.analysis.libraries import (
 from migrator.analysis.libraries.python import containers, defaults, holders, reflection
 from migrator.analysis.libraries.python.iterating import gone_through, lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
+from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Shape
 from migrator.analysis.shortened import is_of_numbers, scatter
 from migrator.analysis.values import (
@@ -266,6 +267,8 @@ class Libraries:
             return containers.nested_method(self.run, data, name, Site(node, frame.context))
         result = self.run.placing.unknown(given, node)
         if not data.foreign:
+            if data.constant is NOT_CONSTANT:
+                self.run.note_called(node)
             return result
         return axes.of_method(self.run, data, name, self._of_foreign(data, result, node), node, frame)
 

@@ -354,8 +354,17 @@ class BatchForms:
             returned = self._returned_by(node)
             if returned:
                 return all(self._is_array(part, depth + 1) for part in returned)
-            return any(isinstance(v, Result) and calls(v) in _MAKING for v in self.resolver.values(node))
+            results = [v for v in self.resolver.values(node) if isinstance(v, Result) and calls(v) in _MAKING]
+            return any(calls(v) not in _CASTING or self._may_be_rows(v.call, depth) for v in results)
         return isinstance(node, (cst.List, cst.ListComp))
+
+    def _may_be_rows(self, call: cst.Call, depth: int) -> bool:
+        """Whether what a tensor is made of may be rows: an array, or what comes with some, and not what the function is
+        only given, `tf.constant(rate)`."""
+        given = call.args[0].value if call.args else None
+        bindings = self.resolver.reaching(given) if isinstance(given, cst.Name) else []
+        is_given = bool(bindings) and all(b.kind == "param" for b in bindings)
+        return given is not None and (not is_given or self._is_array(given, depth + 1))
 
     def _binds_array(self, binding: Binding, depth: int) -> bool:
         if len(binding.path) == 1 and self._makes_arrays(binding.value, depth):

@@ -9,7 +9,7 @@ import libcst as cst
 from migrator.facts.objects.contents import Contents
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Literal, Object
-from migrator.facts.program.syntax import part_at
+from migrator.facts.program.syntax import is_truth_value, part_at
 from migrator.facts.program.tree import Binding
 
 # They give a number, whatever they are given.
@@ -30,7 +30,7 @@ class Numbers:
 
     def is_number(self, node: cst.BaseExpression, passed: frozenset[Binding] = frozenset()) -> bool:
         """Whether the expression surely is a number; `passed`: bindings that are on the way, and so say nothing."""
-        if isinstance(node, cst.BaseNumber):
+        if isinstance(node, cst.BaseNumber) or is_truth_value(node):
             return True
         if isinstance(node, cst.UnaryOperation):
             return self.is_number(node.expression, passed)

@@ -72,6 +72,10 @@ def is_none(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
 
 
+def is_truth_value(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Name) and node.value in ("True", "False")
+
+
 def is_constant(node: cst.CSTNode) -> bool:
     """None, a truth value, a number or a text: nothing that is trained."""
     if isinstance(node, cst.Name):

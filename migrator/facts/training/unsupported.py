@@ -79,12 +79,14 @@ _WEIGHT_LISTS = api.WEIGHT_LISTS | {"get_weights"}
 @dataclass(frozen=True, eq=False)
 class UnsupportedTraining:
     """A call that trains, of something that the script does not show; `if_given_back_by`: only if what comes of it is
-    returned by one of these functions."""
+    returned by one of these functions. `gradients_of`: the weights of which it takes gradients, which are the same on
+    all workers where these train on whole batches, whatever is done with them."""
 
     node: cst.CSTNode
     reason: str
     advice: str
     if_given_back_by: tuple[FunctionLike, ...] = ()
+    gradients_of: cst.BaseExpression | None = None
 
 
 class Unsupported:
@@ -309,6 +311,7 @@ class Unsupported:
                     call,
                     "these gradients of weights reach no update that can be seen here",
                     "apply them in this file with optimizer.apply_gradients",
+                    gradients_of=sources,
                 )
             elif asked := self._asked_by_others(call):
                 yield UnsupportedTraining(
