@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
-from migrator.analysis import namespaces, redefined, same_batch, shortened
+from migrator.analysis import handles, namespaces, redefined, same_batch, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import decorated
@@ -72,6 +72,8 @@ class Objects:
                 found = v.join(found, self.run.heap.load(_ANY_OBJECT, name))
         if owner.data is not None and not (owner.data.constant is None and owner.objects):
             found = v.join(found, self.run.placing.parts.attribute(owner.data, name, node))
+            if owner.data.behind:
+                found = v.join(found, handles.attribute(self.run, owner.data, name, node))
         return found
 
     def _attribute(self, atom: Atom, name: str, node: cst.CSTNode) -> Value:
@@ -116,6 +118,10 @@ class Objects:
         function = atom.function if isinstance(atom, Bound) else atom
         if name == "__func__":
             return v.of(function)
+        if name == "__call__":
+            return v.of(atom)
+        if name == "__self__" and isinstance(atom, Bound):
+            return atom.receiver
         held = self.run.redefined.of_function(function, name)
         return held if held is not NOTHING else v.of(Method(v.of(atom), name))
 
@@ -257,6 +263,9 @@ class Objects:
             found = v.join(found, self._item(atom, index, node))
         if owner.data is not None and not (owner.data.constant is None and owner.objects):
             found = v.join(found, self.run.placing.parts.item(owner.data, index, node))
+            objects = owner.data.behind | handles.kept(self.run, owner.data.maker)
+            if objects:
+                found = v.join(handles.behind(found, objects), handles.item(self.run, owner.data, index, node))
         return found
 
     def _item(self, atom: Atom, index: Value, node: cst.Subscript) -> Value:
@@ -425,6 +434,9 @@ class Objects:
         if value.data is not None and not (value.data.constant is None and value.objects):
             is_of_keys = value.data.nested and turns_over_keys(self.run.tree, node)
             found = v.join(found, NUMBER if is_of_keys else self.run.placing.parts.elements(value.data, reader))
+            objects = value.data.behind | handles.kept(self.run, value.data.maker)
+            if objects:
+                found = v.join(handles.behind(found, objects), handles.elements(self.run, value.data, reader, node))
         return found
 
     def _elements(self, atom: Atom, reader: cst.CSTNode, node: cst.CSTNode) -> Value:
