@@ -106,6 +106,8 @@ class Objects:
             return self._of_function(atom, name)
         if isinstance(atom, Made) and name == namespaces.ATTRIBUTE:
             return namespaces.of(v.of(atom))
+        if isinstance(atom, Made) and name == "__class__" and api.METRIC_CLASS.match(atom.path):
+            return v.of(External(atom.path))
         if isinstance(atom, Made):
             known = self.run.heap.load(atom, name)
             if known is NOTHING and holders.is_namespace(atom):

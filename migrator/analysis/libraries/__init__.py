@@ -137,6 +137,9 @@ class Libraries:
     def unread(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of what no source is seen of."""
         args = gone_through(self.run, args, node, frame)
+        from_config = api.metric_from_config(path)
+        if from_config:
+            return keras.make(self.run, from_config, Arguments(), node, frame)
         if keras.is_made(path):
             return keras.make(self.run, path, args, node, frame)
         places = axes.places(path, args)
@@ -159,7 +162,7 @@ class Libraries:
         data = result.data
         if data is not None and data.is_replicated and not data.needs:
             # It may be an object, whose methods and items are asked for.
-            is_foreign = not path.startswith(_WITH_TABLES)
+            is_foreign = not path.startswith(_WITH_TABLES) or path.endswith("deserialize_keras_object")
             result = Value(replace(data, foreign=is_foreign, maker=node if is_foreign else None))
         return axes.told(self.run, path, args, result)
 
