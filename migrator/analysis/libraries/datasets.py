@@ -11,6 +11,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import ELEMENT, Frame
 from migrator.analysis.libraries.claims import SHAPE, TENSOR_SPEC
+from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Instance, Made, Site, Tuple, Value
@@ -189,6 +190,10 @@ class Datasets:
         them, and what they held would still stand as it is in a single sample."""
         if isinstance(value.only, Tuple):
             return v.of(Tuple(tuple(map(self._as_element, value.only.items))))
+        variables = [atom for atom in value if isinstance(atom, Made) and atom.path == VARIABLE]
+        if variables:  # an element has what they hold
+            held_by = v.join_all(self.run.heap.load(atom, "content") for atom in variables)
+            value = v.join(Value(value.data, value.objects.difference(variables)), held_by)
         rank = self._rank(value) if isinstance(value.only, Container) and value.only.kind == "list" else None
         if rank is not None and all(d.is_replicated and not d.needs for d in self.run.objects.leaves(value)):
             return Value(Data(rank=rank))  # numbers that are written in a row
