@@ -264,7 +264,8 @@ class Classes:
             params = function.params.params
             if not params or attribute.value.value != params[0].name.value:
                 continue
-            owner, inner = tree.parent[attribute], attribute
+            inner: cst.CSTNode = attribute
+            owner = tree.parent[inner]
             while isinstance(owner, (cst.Subscript, cst.Attribute)) and owner.value is inner:
                 owner, inner = tree.parent[owner], owner
             is_called = isinstance(owner, cst.Call) and inner is not attribute

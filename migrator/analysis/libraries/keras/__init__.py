@@ -122,9 +122,7 @@ class Keras:
     def _as_unseen(self, args: Arguments, node: cst.CSTNode) -> Value:
         """What a layer gives of which nobody sees what it does."""
         if self.run.is_symbolic(args):
-            return v.unseen(
-                "what this layer does is not seen, as the program sets what it keeps for itself"
-            )
+            return v.unseen("what this layer does is not seen, as the program sets what it keeps for itself")
         return self.run.placing.unknown(args, node)
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
