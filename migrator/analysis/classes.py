@@ -257,6 +257,8 @@ class Classes:
 
     def _sets(self, node: cst.ClassDef) -> Iterator[str]:
         tree = self.run.tree
+        if node not in tree.order:
+            return  # of a package
         for attribute in tree.all_of(cst.Attribute):
             function = tree.function_of(attribute) if tree.contains(node, attribute) else None
             if function is None or function.name.value == "__init__" or not isinstance(attribute.value, cst.Name):
