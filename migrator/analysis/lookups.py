@@ -21,7 +21,7 @@ from migrator.analysis.ops.moving import Joins
 from migrator.analysis.ops.picking import Gather, GatherNd
 from migrator.analysis.placement import Placement, Scaled, Sharded, options
 from migrator.analysis.placing.operation import Operation
-from migrator.analysis.values import Data, Made, Value
+from migrator.analysis.values import Container, Data, Made, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ def _hands_on_parts(run: Run, op: Operation) -> bool:
     if op.row is None or not (isinstance(op.row.kind, _HANDING_ON) or op.path.rpartition(".")[2] in _ADDING):
         return False
     given = [value for _, value in op.args.all()]
-    return any(map(_is_table, given)) or any(_is_table(run.objects.parts(x)) for x in given if x.data is None)
+    lists = frozenset(atom for value in given for atom in value if isinstance(atom, (Container, Tuple)))
+    return any(map(_is_table, given)) or (bool(lists) and _is_table(run.objects.parts(Value(None, lists))))
 
 
 def _is_attribute(table: Value | None) -> bool:
