@@ -253,6 +253,8 @@ class Calls:
         found = v.join_all(results)
         if function.data is not None and function.data.constant is not None:
             found = v.join(found, self.run.unknown_call(function, args, node))
+            if function.data.behind:
+                found = v.join(found, self.run.libraries.call_behind(function.data, args, node, frame))
         return found
 
     def _call(self, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

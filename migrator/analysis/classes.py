@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -55,6 +55,7 @@ class Classes:
         self._definitions: dict[cst.ClassDef, _Definition] = {}
         self._are_several = False  # whether a class may have these bases or those
         self._lineages: dict[tuple[int, int], list[Class]] = {}  # as long as nothing is defined
+        self._set_later: dict[cst.ClassDef, frozenset[str]] = {}
         self._later: dict[cst.ClassDef, Names] = {}  # numbers that attributes of classes get, whenever that is
 
     def define(self, cls: Class, bases: Sequence[Value], decorators: Sequence[Value], frame: Frame) -> None:
@@ -243,6 +244,35 @@ class Classes:
             isinstance(o, (Container, Tuple)) or is_namespace(o) or (isinstance(o, Instance) and self._is_record(o.cls))
             for o in value.objects
         )
+
+    def set_by_methods(self, cls: Class) -> set[str]:
+        """The attributes of its objects that methods set, or call for what these do, once the objects are made."""
+        return {name for each in self.lineage(cls) for name in self._set_by_methods(each.node)}
+
+    def _set_by_methods(self, node: cst.ClassDef) -> frozenset[str]:
+        known = self._set_later.get(node)
+        if known is None:
+            known = self._set_later[node] = frozenset(self._sets(node))
+        return known
+
+    def _sets(self, node: cst.ClassDef) -> Iterator[str]:
+        tree = self.run.tree
+        if node not in tree.order:
+            return  # of a package
+        for attribute in tree.all_of(cst.Attribute):
+            function = tree.function_of(attribute) if tree.contains(node, attribute) else None
+            if function is None or function.name.value == "__init__" or not isinstance(attribute.value, cst.Name):
+                continue
+            params = function.params.params
+            if not params or attribute.value.value != params[0].name.value:
+                continue
+            inner: cst.CSTNode = attribute
+            owner = tree.parent[inner]
+            while isinstance(owner, (cst.Subscript, cst.Attribute)) and owner.value is inner:
+                owner, inner = tree.parent[owner], owner
+            is_called = isinstance(owner, cst.Call) and inner is not attribute
+            if is_called or inner in tree.targets:
+                yield attribute.attr.value
 
     def names(self, cls: Class) -> set[str]:
         """All that the class and its bases define, as far as the program does."""

@@ -179,6 +179,10 @@ class Expressions:
         added = self.eval(node.value, frame)
         if operator == "Add" and self.run.objects.extend(before, added):
             return before
+        named = f"i{OPERATORS.get(operator, '')}"
+        own = own_operators.of_operator(self.run, named, (before, added), (None, node.value), node, frame)
+        if own is not None:
+            return own
         joined = isinstance(before.only, Container) and before.only.kind in ("dict", "set")
         if operator == "BitOr" and joined:  # `table |= dict(zip(names, losses))`
             self.run.libraries.call_method(before, "update", Arguments([added], nodes={0: node.value}), node, frame)

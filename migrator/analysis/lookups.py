@@ -15,11 +15,13 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.libraries.tensorflow import VARIABLE
-from migrator.analysis.ops.making import Like
+from migrator.analysis.ops.elementwise import Cast
+from migrator.analysis.ops.making import Like, Same, Stacked
+from migrator.analysis.ops.moving import Joins
 from migrator.analysis.ops.picking import Gather, GatherNd
 from migrator.analysis.placement import Placement, Scaled, Sharded, options
 from migrator.analysis.placing.operation import Operation
-from migrator.analysis.values import Data, Made, Value
+from migrator.analysis.values import Container, Data, Made, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -29,11 +31,15 @@ FOR_EACH_SAMPLE = "lockstep.for_each_sample"
 FOR_ALL_SAMPLES = "lockstep.for_all_samples"
 _OF_TENSORS = ("tensorflow.", "keras.ops.", "keras.backend.")
 _LAYERS = frozenset({"keras.layers.Embedding"})
+_HANDING_ON = (Same, Stacked, Cast, Joins)
+_ADDING = frozenset({"neg", "negative", "add", "sub", "subtract", "add_n"})
 _TOLD = frozenset({(cst.Pass(), False)})
 
 
-def kept(op: Operation, result: Value) -> Value:
+def kept(run: Run, op: Operation, result: Value) -> Value:
     """The result with what makes it, where its rows are none of a batch but so many of one number or another."""
+    if _hands_on_parts(run, op):
+        result = v.mapped(result, lambda d: replace(d, table=True) if d.is_replicated else d)
     if is_lookup(op) or not any(_is_rows(d) for d in v.contents(result)):
         return result
     rows = [d for d in op.leaves if _is_rows(d)]
@@ -61,8 +67,22 @@ def is_lookup(op: Operation) -> bool:
     if not isinstance(op.row.kind, (Gather, GatherNd)) and not op.row.path.endswith(".embedding_lookup"):
         return False
     table = op.args.get("params", 0) or op.args.get("x", 0)
-    is_variable = table is not None and any(isinstance(a, Made) and a.path == VARIABLE for a in table)
-    return is_variable or _is_attribute(table)
+    return table is not None and _is_table(table)
+
+
+def _is_table(value: Value) -> bool:
+    """Whether it is a variable, or what that holds, or may be a weight of a layer."""
+    is_variable = any(isinstance(a, Made) and a.path == VARIABLE for a in value)
+    return is_variable or any(d.table for d in v.contents(value)) or _is_attribute(value)
+
+
+def _hands_on_parts(run: Run, op: Operation) -> bool:
+    """Whether the gradient of what it gives goes on to a variable as it comes, one part for each index."""
+    if op.row is None or not (isinstance(op.row.kind, _HANDING_ON) or op.path.rpartition(".")[2] in _ADDING):
+        return False
+    given = [value for _, value in op.args.all()]
+    lists = frozenset(atom for value in given for atom in value if isinstance(atom, (Container, Tuple)))
+    return any(map(_is_table, given)) or (bool(lists) and _is_table(run.objects.parts(Value(None, lists))))
 
 
 def _is_attribute(table: Value | None) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
-from migrator.analysis import namespaces, redefined, same_batch, shortened
+from migrator.analysis import handles, namespaces, redefined, same_batch, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import decorated
@@ -72,6 +72,8 @@ class Objects:
                 found = v.join(found, self.run.heap.load(_ANY_OBJECT, name))
         if owner.data is not None and not (owner.data.constant is None and owner.objects):
             found = v.join(found, self.run.placing.parts.attribute(owner.data, name, node))
+            if owner.data.behind:
+                found = v.join(found, handles.attribute(self.run, owner.data, name, node))
         return found
 
     def _attribute(self, atom: Atom, name: str, node: cst.CSTNode) -> Value:
@@ -104,6 +106,8 @@ class Objects:
             return self._of_function(atom, name)
         if isinstance(atom, Made) and name == namespaces.ATTRIBUTE:
             return namespaces.of(v.of(atom))
+        if isinstance(atom, Made) and name == "__class__" and api.METRIC_CLASS.match(atom.path):
+            return v.of(External(atom.path))
         if isinstance(atom, Made):
             known = self.run.heap.load(atom, name)
             if known is NOTHING and holders.is_namespace(atom):
@@ -116,6 +120,10 @@ class Objects:
         function = atom.function if isinstance(atom, Bound) else atom
         if name == "__func__":
             return v.of(function)
+        if name == "__call__":
+            return v.of(atom)
+        if name == "__self__" and isinstance(atom, Bound):
+            return atom.receiver
         held = self.run.redefined.of_function(function, name)
         return held if held is not NOTHING else v.of(Method(v.of(atom), name))
 
@@ -257,6 +265,9 @@ class Objects:
             found = v.join(found, self._item(atom, index, node))
         if owner.data is not None and not (owner.data.constant is None and owner.objects):
             found = v.join(found, self.run.placing.parts.item(owner.data, index, node))
+            objects = owner.data.behind | handles.kept(self.run, owner.data.maker)
+            if objects:
+                found = v.join(handles.behind(found, objects), handles.item(self.run, owner.data, index, node))
         return found
 
     def _item(self, atom: Atom, index: Value, node: cst.Subscript) -> Value:
@@ -425,8 +436,14 @@ class Objects:
         if value.data is not None and not (value.data.constant is None and value.objects):
             is_of_keys = value.data.nested and turns_over_keys(self.run.tree, node)
             found = v.join(found, NUMBER if is_of_keys else self.run.placing.parts.elements(value.data, reader))
+<<<<<<< HEAD
         if found is NOTHING:
             self.run.note_called(reader)  # whatever runs each of them does not run here
+=======
+            objects = value.data.behind | handles.kept(self.run, value.data.maker)
+            if objects:
+                found = v.join(handles.behind(found, objects), handles.elements(self.run, value.data, reader, node))
+>>>>>>> silent
         return found
 
     def _elements(self, atom: Atom, reader: cst.CSTNode, node: cst.CSTNode) -> Value:

@@ -16,7 +16,7 @@ from migrator.analysis.frames import Names
 from migrator.analysis.ops.call import Op
 from migrator.analysis.ops.moving import Joins, Tile
 from migrator.analysis.placement import ROWS, Shape, Sharded, options
-from migrator.analysis.same_batch import OF_ONE_ROW
+from migrator.analysis.same_batch import OF_ANY_SIZE, OF_ONE_ROW
 from migrator.analysis.values import Data, Site, Slice, Value
 from migrator.facts.program.tree import Tree
 from migrator.records import replace
@@ -37,10 +37,13 @@ def blocks(data: Data) -> int:
     return max((p.blocks for p in options(data.placement) if isinstance(p, (Sharded, Shape))), default=1)
 
 
-def batched(element: Value, site: Site, size: Value | None = None) -> Value:
-    """The elements of a dataset that makes batches here."""
+def batched(element: Value, site: Site, size: Value | None = None, told_by: int = 0) -> Value:
+    """The elements of a dataset that makes batches here. told_by: what the size is told by, where it is not known; it
+    may be one then."""
     if size is not None and size.constant == 1:
         site = Site(site.node, (*site.context, OF_ONE_ROW))
+    elif size is None or not isinstance(size.constant, int):
+        site = Site(site.node, (*site.context, told_by, OF_ANY_SIZE))
     return v.mapped(element, lambda d: replace(d, counts=(site,), batch=frozenset((site,))))
 
 

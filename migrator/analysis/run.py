@@ -13,6 +13,7 @@ from typing import Any
 
 import libcst as cst
 
+from migrator.analysis import handles
 from migrator.analysis import values as v
 from migrator.analysis.bindings import Bindings
 from migrator.analysis.calls import Arguments, Calls
@@ -507,7 +508,9 @@ class Run(Recorded):
         if function.data is not None and isinstance(function.data.placement, Shape):
             return v.unseen("what is called is the shape of a worker's part of the batch")  # `size = x.get_shape`
         result = self.placing.unknown(args, node)
-        self.libraries.may_set(args, result)
+        if function.data is not None:
+            result = handles.behind(result, function.data.behind)
+        self.libraries.may_set(args, result, node)
         is_picked = function.data is not None and function.data.is_replicated
         return self.chosen(result, [function]) if is_picked else result
 

@@ -26,8 +26,9 @@ from migrator.records import replace
 # Of the size that the batches are made with: what is cut there is cut so that it fits.
 OF_ALL = frozenset({Site(cst.Pass(), ())})
 _NONE: frozenset[Site] = frozenset()
-# These mark the name of what may have parts, each of a batch of its own; of batches of one row.
-_OF_PARTS, OF_ONE_ROW = -1, -2
+# These mark the name of what may have parts, each of a batch of its own; of batches of one row; of batches of a size
+# that is not known, behind what tells it.
+_OF_PARTS, OF_ONE_ROW, OF_ANY_SIZE = -1, -2, -3
 _MARKS = ((_OF_PARTS,), (OF_ONE_ROW,))
 
 
@@ -71,7 +72,7 @@ def returned(value: Value, function: FunctionLike, call: cst.CSTNode, tree: Tree
 
 
 def _read_at(site: Site, reader: cst.CSTNode, place: int) -> Site:
-    mark = site.context[-1:] if site.context[-1:] in _MARKS else ()
+    mark = site.context[-1:] if site.context[-1:] in _MARKS else _size_of(site)
     return Site(reader, (hash((id(site.node), site.context)), place, *mark))
 
 
@@ -97,7 +98,7 @@ def of_one(given: Sequence[Data], *, aligned: bool = True) -> frozenset[Site]:
     if any(d.placement.blocks > 1 and not d.batch for d in told if isinstance(d.placement, Sharded)):
         return _NONE
     rows = [d for d in told if aligned and _has_rows(d)]
-    found = _NONE.union(*(d.batch for d in rows)) if rows else told[0].batch if told else _NONE
+    found = _of_rows(rows) if rows else told[0].batch if told else _NONE
     rest = [d for d in told if not rows or not _has_rows(d)]
     while rest:
         met = [d for d in rest if d.batch & found]
@@ -108,13 +109,38 @@ def of_one(given: Sequence[Data], *, aligned: bool = True) -> frozenset[Site]:
     return found
 
 
+def _of_rows(rows: Sequence[Data]) -> frozenset[Site]:
+    """The names of all rows that meet, but for those of what may be one row that each row of another batch meets."""
+
+    def names(one: Data) -> frozenset[Site]:
+        if not any(_may_be_of_one_row(one, other) for other in rows):
+            return one.batch
+        return frozenset(site for site in one.batch if not _size_of(site))
+
+    return _NONE.union(*map(names, rows))
+
+
+def _may_be_of_one_row(one: Data, other: Data) -> bool:
+    """Whether it is of a size that is not known, and not proven to be of as many rows as the other."""
+    sizes = {_size_of(site) for site in one.batch} - {()}
+    return bool(sizes) and not one.batch & other.batch and sizes.isdisjoint(map(_size_of, other.batch))
+
+
+def _size_of(site: Site) -> tuple[int, ...]:
+    """What marks a batch of a size that is not known; empty for others."""
+    return site.context[-2:] if site.context[-1:] == (OF_ANY_SIZE,) else ()
+
+
 def may_be_repeated(op: Op | None, given: Sequence[Data]) -> bool:
     """Whether the one row of a batch may meet each row of another there, which has more."""
     if op is None or isinstance(op.kind, Joins):
         return False
     rows = [d for d in given if not d.is_replicated and isinstance(d.placement, Sharded) and d.batch]
     ones = [d for d in rows if any(site.context[-1:] == (OF_ONE_ROW,) for site in d.batch)]
-    return any(not (one.batch & other.batch) for one in ones for other in rows)
+    if any(not (one.batch & other.batch) for one in ones for other in rows):
+        return True
+    told = [d for d in rows if d.batch != OF_ALL]
+    return any(_may_be_of_one_row(one, other) for one in told for other in told)
 
 
 def _has_rows(data: Data) -> bool:

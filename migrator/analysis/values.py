@@ -99,6 +99,7 @@ class Slice:
 _NO_REPAIRS: frozenset[Repair] = frozenset()
 _NO_BATCH: frozenset[Any] = frozenset()
 _NOT_FILLED: frozenset[tuple[cst.CSTNode, bool]] = frozenset()
+_NONE_BEHIND: frozenset[Any] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,9 @@ class Data:
     their number, where those of a worker's part would stand: what is made by them are all rows, too. `tells`: of the
     shape of a batch, the last of the sizes of its rows, as far as they are known. `batch`: the names of the one batch
     that it is made of, none where that is not proven, see same_batch.py. `filled`: what makes it, as far as that is
-    rows of one number or another, and not of a batch, and whether that is a tensor: see lookups.py.
+    rows of one number or another, and not of a batch, and whether that is a tensor: see lookups.py. `behind`: the
+    objects of the program that it may be, or give, see handles.py. `table`: what a variable holds, of which the
+    gradient comes with one part for each index that looks rows up in it.
     """
 
     placement: Placement = REPLICATED
@@ -165,6 +168,8 @@ class Data:
     tells: tuple[int | None, ...] = ()
     batch: frozenset[Any] = _NO_BATCH
     filled: frozenset[tuple[cst.CSTNode, bool]] = _NOT_FILLED
+    behind: frozenset[Any] = _NONE_BEHIND
+    table: bool = False
 
     # Met over and over, and made of tuples of all fields by dataclasses.
 
@@ -469,6 +474,8 @@ def join_data(a: Data, b: Data) -> Data:
         tells=a.tells if a.tells == b.tells else (),
         batch=a.batch & b.batch if a.is_replicated is b.is_replicated else b.batch if a.is_replicated else a.batch,
         filled=a.filled | b.filled,
+        behind=a.behind | b.behind,
+        table=a.table or b.table,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import namespaces, ops, own_operators
+from migrator.analysis import handles, namespaces, ops, own_operators
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -138,6 +138,9 @@ class Libraries:
     def unread(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of what no source is seen of."""
         args = gone_through(self.run, args, node, frame)
+        from_config = api.metric_from_config(path)
+        if from_config:
+            return keras.make(self.run, from_config, Arguments(), node, frame)
         if keras.is_made(path):
             return keras.make(self.run, path, args, node, frame)
         places = axes.places(path, args)
@@ -156,17 +159,19 @@ class Libraries:
             for atom in args.positional[0] if args.positional else ():
                 if isinstance(atom, Container) and is_of_numbers(self.run, atom):
                     scatter(self.run, atom)
-        self.may_set(args, result)
+        self.may_set(args, result, node)
         data = result.data
         if data is not None and data.is_replicated and not data.needs:
             # It may be an object, whose methods and items are asked for.
-            is_foreign = not path.startswith(_WITH_TABLES)
+            is_foreign = not path.startswith(_WITH_TABLES) or path.endswith("deserialize_keras_object")
             result = Value(replace(data, foreign=is_foreign, maker=node if is_foreign else None))
         return axes.told(self.run, path, args, result)
 
-    def may_set(self, args: Arguments, result: Value) -> None:
-        """What nobody knows may set the variables that it is given."""
+    def may_set(self, args: Arguments, result: Value, node: cst.CSTNode) -> None:
+        """What nobody knows may set the variables, and what objects keep, that it is given."""
         tensorflow.may_set(self.run, args, result)
+        if result.data is not None and result.data.behind:
+            handles.may_change(self.run, result.data.behind, args, node)
 
     def call_made(self, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of what another library's class has made: a layer, a model, a loss."""
@@ -180,6 +185,10 @@ class Libraries:
         if replaced is not NOTHING:
             return self.run.note_built(args, keras.applied(self.run, replaced, args, node, frame))
         return self.keras.call(atom, args, node, frame)
+
+    def call_behind(self, data: Data, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """The call of what may be an object of the program."""
+        return handles.called(self.run, data, args, node, frame)
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of an object of the program whose class says nothing of calls itself."""
@@ -266,10 +275,15 @@ class Libraries:
         if (data.nested and name in _PARTS) or (name in ("get", "pop") and _is_word(args.get("key", 0))):
             return containers.nested_method(self.run, data, name, Site(node, frame.context))
         result = self.run.placing.unknown(given, node)
+        tensorflow.may_set(self.run, args, result)
+        if result.data is not None and result.data.behind:
+            handles.may_change(self.run, handles.without(self.run, result.data.behind, name), args, node)
         if not data.foreign:
             if data.constant is NOT_CONSTANT:
                 self.run.note_called(node)
             return result
+        handles.keep(self.run, data.maker, args)
+        result = handles.behind(result, handles.kept(self.run, data.maker))
         return axes.of_method(self.run, data, name, self._of_foreign(data, result, node), node, frame)
 
     def _of_foreign(self, owner: Data, result: Value, node: cst.CSTNode) -> Value:

@@ -11,11 +11,12 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import ELEMENT, Frame
 from migrator.analysis.libraries.claims import SHAPE, TENSOR_SPEC
+from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Instance, Made, Site, Tuple, Value
 from migrator.facts.names import api
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, dotted
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -100,6 +101,17 @@ class Datasets:
             element = row_counts.batched(element, Site(node, frame.context))
         return self._dataset(element, node, frame)
 
+    def _told_by(self, size: cst.BaseExpression | None, frame: Frame) -> int:
+        """What a size is told by: a name that is set once, or attributes of what has such a name."""
+        first: cst.CSTNode | None = size
+        while isinstance(first, cst.Attribute):
+            first = first.value
+        scope = frame.scope.lookup(first.value) if isinstance(first, cst.Name) else None
+        is_once = scope is not None and isinstance(first, cst.Name) and len(scope.bindings.get(first.value, ())) == 1
+        if size is None or not is_once:
+            return hash((id(size), frame.context))
+        return hash((id(scope), frame.context if scope is frame.scope else (), dotted(size)))
+
     def _downloaded(self, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         supervised = args.get("as_supervised")
         pair = v.of(Tuple((Value(Data()), Value(Data()))))
@@ -178,6 +190,10 @@ class Datasets:
         them, and what they held would still stand as it is in a single sample."""
         if isinstance(value.only, Tuple):
             return v.of(Tuple(tuple(map(self._as_element, value.only.items))))
+        variables = [atom for atom in value if isinstance(atom, Made) and atom.path == VARIABLE]
+        if variables:  # an element has what they hold
+            held_by = v.join_all(self.run.heap.load(atom, "content") for atom in variables)
+            value = v.join(Value(value.data, value.objects.difference(variables)), held_by)
         rank = self._rank(value) if isinstance(value.only, Container) and value.only.kind == "list" else None
         if rank is not None and all(d.is_replicated and not d.needs for d in self.run.objects.leaves(value)):
             return Value(Data(rank=rank))  # numbers that are written in a row
@@ -259,7 +275,8 @@ class Datasets:
         if name in _DEEPER or name in _OTHERWISE_DEEP:
             element = v.mapped(element, lambda d: _deepened(d, _DEEPER.get(name)))
             if name in _BATCHING:
-                element = row_counts.batched(element, Site(node, frame.context), args.get("batch_size", 0))
+                told_by = self._told_by(args.node("batch_size", 0), frame)
+                element = row_counts.batched(element, Site(node, frame.context), args.get("batch_size", 0), told_by)
             return self._dataset(element, node, frame, path)
         if name == "map" and args.positional:
             result = self._applied(args.positional[0], element, node, frame)

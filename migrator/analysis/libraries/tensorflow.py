@@ -411,7 +411,9 @@ def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) 
             run.packages.met.note_kept(args)
         _put(run, atom, args, node, adds=name in _ADDING)
         return v.of(atom)
-    if name in ("read_value", "value", "numpy"):
+    if name in ("read_value", "value"):
+        return v.mapped(content, lambda d: replace(d, table=True) if d.is_replicated else d)
+    if name == "numpy":
         return content
     return None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import lookups, one_each, ops, row_counts, same_batch
+from migrator.analysis import handles, lookups, one_each, ops, row_counts, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries.tensorflow import VARIABLE
@@ -166,7 +166,7 @@ class Placing:
 
     def _of_unknown(self, args: Arguments, node: cst.CSTNode) -> Value:
         """Of what is put together further up, the function may take gradients, of which each worker has its own."""
-        value = self.place(None, "", args, node)
+        value = handles.behind(self.place(None, "", args, node), handles.given(self.run, (x for _, x in args.all())))
         if not any(d.undone for _, given in args.all() for d in self.run.objects.leaves(given)):
             return value
         met = v.Repair(node, frozenset(), UNKNOWN, form="done")
@@ -186,9 +186,11 @@ class Placing:
         leaves = [d for value in parts for d in self.run.objects.leaves(value)]
         apart = next((d for d in leaves if not d.is_replicated), None)
         needs = frozenset(r for d in leaves for r in d.needs)
+        behind = handles.given(self.run, parts)
         if apart is None:
-            return Value(Data(needs=needs))
-        return Value(Data(LOCAL if isinstance(apart.placement, Local) else Unknown(why), needs=needs))
+            return Value(Data(needs=needs, behind=behind))
+        place = LOCAL if isinstance(apart.placement, Local) else Unknown(why)
+        return Value(Data(place, needs=needs, behind=behind))
 
 
 def _is_work(op: Operation) -> bool:

@@ -44,7 +44,7 @@ def kept(run: Run, op: Operation, result: Value) -> Value:
     result = _mixed(op, _written(run, op, result))
     items = run.objects.sequence_items(op.args.positional[0]) if op.args.positional else None
     result = same_batch.kept(op.row, op.leaves, row_counts.kept(op.row, op.leaves, items, result))
-    return lookups.kept(op, _as_many(run, op, _prepared(run, op, result)))
+    return lookups.kept(run, op, _as_many(run, op, _prepared(run, op, result)))
 
 
 def _as_many(run: Run, op: Operation, result: Value) -> Value:

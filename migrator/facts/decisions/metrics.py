@@ -16,7 +16,7 @@ from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Object, Result, Value, calls
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, has_unpacked_keywords, method_called
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 from migrator.records import dataclass
@@ -168,6 +168,10 @@ def works_along_the_batch(value: Value) -> bool:
     whatever function it is given."""
     path = calls(value)
     if isinstance(value, Result) and path in _WITH_AXIS:
+        if not isinstance(value.call.func, (cst.Name, cst.Attribute)) or has_unpacked_keywords(value.call):
+            return True
+        if method_called(value.call) == "from_config":
+            return True
         axis = argument(value.call, "axis", _WITH_AXIS[path])
         return axis is not None and _number(axis.value) != -1
     return path == _OF_FUNCTIONS

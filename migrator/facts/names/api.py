@@ -35,6 +35,18 @@ _ONLY_IN_V1 = re.compile(
 
 
 # Metrics, and what `compile` calls them: the mean of their results over parts of one size is that over the whole.
+METRIC_CLASS = re.compile(r"^keras\.metrics\.[A-Z]\w*$")
+# They give an object of the kind that they are given.
+COPYING = frozenset({"copy.copy", "copy.deepcopy"})
+_FROM_CONFIG = ".from_config"
+
+
+def metric_from_config(path: str) -> str:
+    """The class of Keras's metrics of which the function makes an object by its configuration; empty for others."""
+    made = path[: -len(_FROM_CONFIG)] if path.endswith(_FROM_CONFIG) else ""
+    return made if METRIC_CLASS.match(made) else ""
+
+
 MEAN_METRICS = re.compile(
     r"(?i)^(?:Mean|MeanTensor|MeanRelativeError|\w*Accuracy|acc|\w*Crossentropy|MeanSquaredError|MSE|MAE|BCE"
     r"|MeanAbsoluteError|MeanAbsolutePercentageError|MeanSquaredLogarithmicError|CosineSimilarity|KLDivergence"

@@ -404,7 +404,18 @@ class Resolver:
                 objects = self.values(call.args[0].value)
                 if objects and all(isinstance(v, Object) for v in objects):
                     return [v.of for v in objects if isinstance(v, Object)]
-            return (Result(function, call),)
+                if objects and all(map(_is_metric, objects)):
+                    return [v.function for v in objects if isinstance(v, Result)]
+            if function.path == "builtins.getattr" and len(call.args) == 2:
+                owners, name = self.values(call.args[0].value), call.args[1].value
+                if isinstance(name, cst.SimpleString) and owners and all(isinstance(v, External) for v in owners):
+                    return [v for owner in owners for v in self.member(owner, str(name.evaluated_value))]
+            if function.path in api.COPYING and call.args:
+                copied = self.values(call.args[0].value)
+                if copied and all(map(_is_metric, copied)):
+                    return copied
+            made = api.metric_from_config(function.path)
+            return (Result(External(made) if made else function, call),)
         if isinstance(function, Class):
             return (Object(function, call),)
         if isinstance(function, Function):
@@ -483,6 +494,8 @@ class Resolver:
             return (External(api.canonical(f"{base.path}.{name}")),)
         if isinstance(base, Object) and name == "__class__":
             return (base.of,)
+        if isinstance(base, Result) and _is_metric(base) and name in ("__class__", "from_config"):
+            return (base.function,) if name == "__class__" else self.member(base.function, name)
         if isinstance(base, File):
             return self._file_member(base.node, name)
         if isinstance(base, Class):
@@ -574,6 +587,11 @@ def _is_known_object(value: Value) -> bool:
     is_function = isinstance(value, External) and value.path.startswith("tensorflow.")
     is_partial = isinstance(of, External) and of.path == "functools.partial"
     return isinstance(value, (Function, Class, Object)) or is_of_keras or is_function or is_partial
+
+
+def _is_metric(value: Value) -> bool:
+    """Whether it is an object of a class of Keras's metrics."""
+    return api.METRIC_CLASS.match(calls(value)) is not None
 
 
 def _is_path(value: Value) -> bool:

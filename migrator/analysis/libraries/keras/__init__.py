@@ -111,11 +111,19 @@ class Keras:
         self.run.note_forward()
         self.run.note_applied(atom, args)
         with self.run.evaluations.entering(atom, args, node):
-            if api.makes_model(path):
+            if LAYER.match(path) and objects.is_set_inside(self.run, atom):
+                made = self._as_unseen(args, node)
+            elif api.makes_model(path):
                 made = models.call(self.run, atom, args, node, frame)
             else:
                 made = adapting.with_learned(self.run, atom, layers.call(self.run, atom, args, node, frame))
             return self.run.note_built(args, self.run.note_work(node, made))
+
+    def _as_unseen(self, args: Arguments, node: cst.CSTNode) -> Value:
+        """What a layer gives of which nobody sees what it does."""
+        if self.run.is_symbolic(args):
+            return v.unseen("what this layer does is not seen, as the program sets what it keeps for itself")
+        return self.run.placing.unknown(args, node)
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of an object of a class of the program that comes from one of Keras's."""
@@ -152,6 +160,8 @@ class Keras:
         if outputs is not NOTHING:
             return models.functional(self.run, outputs, args, node)
         path = next((p for p in classes_of(self.run, atom) if p in _BY_THEIR_ROWS), "")
+        if path and objects.is_set_inside(self.run, atom):
+            return self._as_unseen(args, node)
         if path:
             made = told_of_texts(self.run, atom)
             given = Arguments(args.positional[:1], nodes=args.nodes)

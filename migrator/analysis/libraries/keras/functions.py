@@ -84,8 +84,15 @@ _LOADED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 }
 
 
+def _metric(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`keras.metrics.get(name)`, `keras.metrics.deserialize(config)`: a metric of whichever class."""
+    return v.of(Made("keras.metrics.Metric", Site(node, frame.context)))
+
+
 FUNCTIONS: dict[str, Callable[[Run, Arguments, cst.CSTNode, Frame], Value]] = {
     "keras.activations.get": _activation,
+    "keras.metrics.get": _metric,
+    "keras.metrics.deserialize": _metric,
     "keras.utils.unpack_x_y_sample_weight": _unpacked,
     **dict.fromkeys(SYMBOLIC, _input),
     **{f"keras.datasets.{name}.load_data": _loaded(*sizes) for name, sizes in _LOADED.items()},

@@ -357,7 +357,15 @@ def _of_all(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode,
     return Value(Data(LOCAL, nested=True))
 
 
+def _from_config(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`metric.from_config(config)`: another of its class."""
+    if isinstance(atom, Made) and METRIC.match(atom.path):
+        return v.of(Made(atom.path, Site(node, frame.context)))
+    return NUMBER
+
+
 METHODS: Methods = {
+    "from_config": _from_config,
     "add_metric": _add_metric,
     "update_state": _update_state,
     "result": _result,

@@ -8,7 +8,7 @@ from migrator.facts.names import api
 
 LAYER = re.compile(r"^keras\.layers\.(?:experimental\.(?:preprocessing\.)?)?[A-Z]\w*$|^keras\.Layer$")
 LOSS = re.compile(r"^keras\.losses\.[A-Z]\w*$")
-METRIC = re.compile(r"^keras\.metrics\.[A-Z]\w*$")
+METRIC = api.METRIC_CLASS
 # How the names of classes begin that classes of the program are derived from.
 BASES = ("keras.", "tensorflow.Module", "tensorflow.keras")
 SYMBOLIC = frozenset({"keras.Input", "keras.layers.Input"})

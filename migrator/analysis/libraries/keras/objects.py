@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
 
+from migrator.analysis import namespaces
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -30,6 +31,11 @@ ENDS = ("inputs", "outputs")
 COPIES = ("keras.models.clone_model", "keras.models.clone_and_build_model")
 _OWN_MODEL = re.compile(r"^keras\.applications\.|^keras\.(?:models\.)?(?:Sequential|Model|Functional)$")
 # What a layer is told of masks, and behind how many arguments that may stand.
+# What a layer keeps for itself that does not matter to what it makes of its inputs.
+_SAYS_NOTHING = frozenset({
+    "_name", "_trainable", "_path", "_losses", "_metrics", "_tracker", "_dtype_policy", "_auto_track_sub_layers",
+    namespaces.ATTRIBUTE,
+})  # fmt: skip
 _TOLD_OF_TEXTS = (("output_mode", 4), ("output_sequence_length", 5))
 _TOLD_OF_MASKS, _BEFORE_THESE = ("mask_zero", "return_sequences"), 4
 
@@ -103,6 +109,16 @@ def told_of_texts(run: Run, atom: v.Atom) -> Arguments:
         told = {name: run.heap.load(atom, ("argument", f"super {name}")) for name, _ in _TOLD_OF_TEXTS}
     found.keywords.update({name: value for name, value in told.items() if value is not None and value is not NOTHING})
     return found
+
+
+def is_set_inside(run: Run, atom: v.Atom) -> bool:
+    """Whether the program sets what a layer of Keras's keeps for itself: what it then does with a batch is not seen."""
+    told = {f"_{name}" for name, _ in _TOLD_OF_TEXTS}
+    for name in run.heap.fields(atom):
+        is_own = isinstance(name, str) and name.startswith("_") and name not in _SAYS_NOTHING
+        if is_own and (name in told or isinstance(atom, Made)):
+            return True
+    return False
 
 
 def note_told(run: Run, atom: v.Atom, args: Arguments) -> None:

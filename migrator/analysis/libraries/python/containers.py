@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import one_each
+from migrator.analysis import handles, one_each
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
@@ -16,6 +16,7 @@ from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
 from migrator.analysis.shortened import is_of_numbers, scatter, without_item, without_number
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
+from migrator.facts.names import api
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -68,15 +69,24 @@ def _sequence(kind: str) -> Handler:
 
 
 def _copied(path: str) -> Handler:
-    """A tensor, an array or a number as it is; of what else there is the parts may be shared or not."""
+    """A tensor, an array or a number as it is, and an object or a metric, of which what it holds is told as of the one
+    that is copied; of what else there is the parts may be shared or not."""
 
     def handler(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         value = args.positional[0] if args.positional else NOTHING
         if value.data is not None and not value.objects:
             return Value(value.data)
+        if value.data is None and value.objects and all(_is_told_alike(run, atom) for atom in value):
+            return value
         return run.libraries.unread(path, args, node, frame)
 
     return handler
+
+
+def _is_told_alike(run: Run, atom: v.Atom) -> bool:
+    if isinstance(atom, Made):
+        return api.METRIC_CLASS.match(atom.path) is not None
+    return isinstance(atom, Instance) and atom in handles.given(run, (v.of(atom),))
 
 
 def _dictionary(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

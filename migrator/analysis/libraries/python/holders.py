@@ -9,7 +9,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
-from migrator.analysis.values import NOTHING, Made, Site, Value
+from migrator.analysis.values import NOTHING, Instance, Made, Site, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -27,6 +27,11 @@ def is_namespace(atom: v.Atom) -> bool:
     return isinstance(atom, Made) and atom.path in _NAMESPACES
 
 
+def is_python(atom: Made) -> bool:
+    """Whether it is an object of Python's that holds what it is made with, or what is put into it."""
+    return atom.path.startswith("python.") or atom.path in _NAMESPACES or atom.path in _STORES
+
+
 def is_store(atom: v.Atom) -> bool:
     return isinstance(atom, Made) and atom.path in _STORES
 
@@ -36,7 +41,8 @@ def method(run: Run, atom: Made, name: str, args: Arguments) -> Value:
     if name in _PUTTING and args.positional:
         run.heap.store(atom, _STORED, args.positional[0])
     stored = run.heap.load(atom, _STORED) if name in _GETTING else NOTHING
-    return stored if any(not d.is_replicated or d.needs for d in run.objects.leaves(stored)) else NOTHING
+    is_apart = any(not d.is_replicated or d.needs for d in run.objects.leaves(stored))
+    return stored if is_apart or any(isinstance(a, Instance) for a in stored) else NOTHING
 
 
 def _make(path: str) -> Handler:

@@ -48,6 +48,7 @@ def _class_of(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
         return _replicated(run, args, node, frame)
     value = args.positional[0]
     classes = [v.of(a.cls) for a in value if isinstance(a, v.Instance)]
+    classes += [v.of(External(a.path)) for a in value if isinstance(a, v.Made) and api.METRIC_CLASS.match(a.path)]
     is_all = value.data is None and len(classes) == len(value.objects)
     kinds = _structures(value)
     # Of what a call has made it is only known what it can do: a `deque` is a list here.
