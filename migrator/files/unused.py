@@ -157,6 +157,8 @@ def unused(scripts: Sequence[Script], facts: Facts) -> dict[Path, list[Unused]]:
 
 def without(script: Script, several: Sequence[Unused]) -> Script:
     """The script with an expression of the same extent in the place of each body."""
+    if not several:
+        return script
     text = script.text
     for one in several:
         text = text[: one.start] + _filled(text[one.start : one.end]) + text[one.end :]
