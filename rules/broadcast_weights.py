@@ -41,11 +41,8 @@ from migrator.facts.objects.holders import HeldByParameter, Holder, Nameless, Un
 from migrator.facts.objects.values import Class, Function, Object, Result, calls, is_call_of
 from migrator.facts.program.tree import Statement, nodes_in
 from migrator.facts.script import Facts
-<<<<<<< HEAD
-from migrator.insertion.behind import behind
-=======
 from migrator.findings.callers import WITH_CALLER
->>>>>>> weights
+from migrator.insertion.behind import behind
 from migrator.insertion.elsewhere import Written, callers_of, is_known_outside, written_at
 from migrator.insertion.handover import (
     added_in_training,

@@ -436,14 +436,11 @@ class Objects:
         if value.data is not None and not (value.data.constant is None and value.objects):
             is_of_keys = value.data.nested and turns_over_keys(self.run.tree, node)
             found = v.join(found, NUMBER if is_of_keys else self.run.placing.parts.elements(value.data, reader))
-<<<<<<< HEAD
-        if found is NOTHING:
-            self.run.note_called(reader)  # whatever runs each of them does not run here
-=======
             objects = value.data.behind | handles.kept(self.run, value.data.maker)
             if objects:
                 found = v.join(handles.behind(found, objects), handles.elements(self.run, value.data, reader, node))
->>>>>>> silent
+        if found is NOTHING:
+            self.run.note_called(reader)  # whatever runs each of them does not run here
         return found
 
     def _elements(self, atom: Atom, reader: cst.CSTNode, node: cst.CSTNode) -> Value:
