@@ -449,7 +449,8 @@ def _after_restoring(facts: Facts, holders: list[Holder], found: dict[InsertAfte
         if any(_names_one_of(facts, m, held) or _may_steer(facts, m) for m in facts.files.restores.models_of(method)):
             yield Refusal(
                 method,
-                "weights are restored where this is called, which is not followed, so there is no place to broadcast them",
+                "weights are restored where this is called, which is not followed, so there is no place to broadcast "
+                "them",
                 "call the method by its name where it restores",
                 breaks_training=True,
             )
