@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import libcst as cst
 
 from migrator.edits import InsertAfter, InsertBefore, InsertFirst, Refusal, Replace
-from migrator.facts.files.known import CHECKPOINTS
+from migrator.facts.files.known import CHECKPOINTS, LATEST
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import HeldByParameter, Holder, Nameless, Unheld
@@ -498,16 +498,43 @@ def _places_that_know(
     known = [one for model in models if (one := _restored_at(facts, model, at, owner)) is not None]
     if isinstance(facts.tree.callable_of(at), cst.Lambda):
         known = []  # no statement can stand in it
-    if len(known) == len(models):
+    is_known = len(known) == len(models)
+    if is_known and not _is_passed_over(facts, at, known):
         return [(at, known)]
     found = []
     callers = callers_of(facts, at)
     for caller in callers:
         more = _places_that_know(facts, call, models, caller, passed) if caller not in passed else None
-        if more is None:
-            return None
+        if more is None or (is_known and any(_trains_in(facts, facts.tree.statement_of(place)) for place, _ in more)):
+            return [(at, known)] if is_known else None
         found += more
-    return found or None
+    return found or ([(at, known)] if is_known else None)
+
+
+def _is_passed_over(facts: Facts, at: cst.Call, models: Sequence[Written]) -> bool:
+    """Whether the function returns without coming there where it finds no file, as a worker may that the chief alone
+    shares none with: then all meet where it is called."""
+    function, statement = facts.tree.function_of(at), facts.tree.statement_of(at)
+    if function is None or gives(facts, models[0].text, facts.tree.block_of(statement), Role.BROADCAST, statement):
+        return False
+    here = facts.tree.order[statement]
+    for asking in nodes_in(function.body):
+        if isinstance(asking, cst.Try) and facts.tree.contains(asking.body, statement) and _leaves(asking):
+            return True
+        if isinstance(asking, cst.If) and _leaves(asking):
+            asked = facts.origins.behind(asking.test, through_functions=False)
+            is_before = facts.tree.contains(asking, statement) or facts.tree.order[asking] < here
+            if is_before and any(_asks_for_files(facts, part) for part in asked):
+                return True
+    return False
+
+
+def _asks_for_files(facts: Facts, node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Attribute) and node.attr.value == LATEST:
+        return any(is_call_of(value, *CHECKPOINTS) for value in facts.resolver.values(node.value))
+    return isinstance(node, cst.Call) and (
+        f"tensorflow.train.{LATEST}" in facts.resolver.public(node.func) or facts.files.asks(node)
+    )
 
 
 def _restored_at(facts: Facts, model: cst.BaseExpression, at: cst.Call, owner: cst.BaseExpression) -> Written | None:

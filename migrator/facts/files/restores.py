@@ -48,8 +48,16 @@ class Restores:
             name in known.MODEL_READERS and any(map(self.kinds.has_weights, self.resolver.values(function.value)))
         ) or (
             name in known.CHECKPOINT_READERS
-            and any(is_call_of(owner, *known.CHECKPOINTS) for owner in self.resolver.values(function.value))
+            and any(is_call_of(owner, *known.CHECKPOINTS) for owner in self._owners(function.value))
         )
+
+    def _owners(self, node: cst.BaseExpression) -> list[Value]:
+        """What the expression may be: of `manager.checkpoint`, the manager, which stands for its checkpoint."""
+        found = list(self.resolver.values(node))
+        if isinstance(node, cst.Attribute) and node.attr.value == "checkpoint":
+            managers = self.resolver.values(node.value)
+            found += [owner for owner in managers if is_call_of(owner, "tensorflow.train.CheckpointManager")]
+        return found
 
     @cached_property
     def copies(self) -> list[cst.Call]:
@@ -71,7 +79,7 @@ class Restores:
         if func.attr.value in (*known.MODEL_READERS, "set_weights"):
             yield func.value
             return
-        for owner in self.resolver.values(func.value):
+        for owner in self._owners(func.value):
             if self._is_open(owner):
                 yield func.value
             else:
