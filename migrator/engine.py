@@ -47,6 +47,7 @@ from migrator.trained_whole import (
     may_train_whole,
     sends_as_much,
     trained_whole,
+    with_what_is_left,
 )
 
 # Of more files than these, the folder is named that holds them.
@@ -259,7 +260,11 @@ def _found(
     if not may_train_whole(found[0], found[1].found, left, rules, target, program):
         return found
     whole = _found_with(left, scripts, failures, program, rules, target, heeding, found[0])
-    return whole if may_be_written(whole[1].found) and sends_as_much(whole[0], found[0]) else found
+    if may_be_written(whole[1].found):
+        return whole if sends_as_much(whole[0], found[0]) else found
+    if not found[2]:
+        found[1].found = with_what_is_left(found[1].found, whole[1].found)
+    return found
 
 
 def _found_with(

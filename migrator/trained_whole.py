@@ -35,6 +35,8 @@ _SHARING = (*_CUTTING, Role.SIZE, Role.NORMALISE)
 AT_ONCE = "all rows are put together for that before the model or its weights work on any"
 BY_ROWS = "write it so that it works on each sample by itself, to share out the batches"
 _TOLD = "; so every worker trains on all of the data: the same model as on one device, and no faster"
+# What is refused without this advice only keeps the data from being split.
+_ENOUGH = "; once all that say so are mended, every worker can train on all of the data"
 
 
 def unsplit(found: Sequence[Found]) -> list[Found]:
@@ -100,6 +102,29 @@ def may_be_written(found: Mapping[Path, Sequence[Found]]) -> bool:
         one.rule == "broadcast-weights" and isinstance(one.edit, (InsertAfter, InsertBefore, InsertFirst))
         for one in several
     )
+
+
+def with_what_is_left(
+    found: Mapping[Path, Sequence[Found]], whole: Mapping[Path, Sequence[Found]]
+) -> dict[Path, list[Found]]:
+    """The findings of a program that is refused, with what would be refused were its data not split either: to mend
+    that alone is enough for a program that trains the same model."""
+    told: dict[Path, list[Found]] = {}
+    for path, several in found.items():
+        left = {(f.rule, f.what.node): f for f in whole[path] if isinstance(f.what, Refusal) and f.breaks_training}
+        told[path] = []
+        for one in several:
+            is_left = isinstance(one.what, Refusal) and left.pop((one.rule, one.what.node), None) is not None
+            told[path].append(_enough(one) if is_left else one)
+        told[path] += map(_enough, left.values())
+    return told
+
+
+def _enough(found: Found) -> Found:
+    refusal = found.what
+    if not isinstance(refusal, Refusal):
+        return found
+    return replace(found, what=replace(refusal, advice=f"{refusal.advice}{_ENOUGH}"))
 
 
 def sends_as_much(whole: Facts, split: Facts) -> bool:

@@ -68,3 +68,11 @@ def test_a_search_for_weights_that_nothing_sends_is_refused() -> None:
     loop = text[text.index("        for epoch in range(3)") : text.index("        descend(self.objective")]
     outcome = _migrated(_SEARCH, (loop, ""))
     assert outcome.refusals
+
+
+def test_what_is_refused_of_whole_batches_too_says_so() -> None:
+    outcome = _migrated(FIXTURES / "shard-arrays/keywords_filled_up/before.py")
+    advice = {refusal.rule: refusal.advice for refusal in outcome.refusals}
+    assert advice.keys() == {"shard-arrays", "synchronise-callbacks"}
+    enough = "; once all that say so are mended, every worker can train on all of the data"
+    assert [rule for rule, text in advice.items() if text.endswith(enough)] == ["synchronise-callbacks"]
