@@ -34,6 +34,8 @@ _KEEPING = frozenset({
 })  # fmt: skip
 # So many axes more than the elements of the dataset have those of these.
 _DEEPER = {"batch": 1, "padded_batch": 1, "bucket_by_sequence_length": 1, "unbatch": -1}
+# Where the runtime is given the size that a worker's batches are made of.
+_SIZED = {f"{api.RUNTIME}.local_batch_size": 0, f"{api.RUNTIME}.shard_and_rebatch_dataset": 1}
 _BATCHING = frozenset({"batch", "padded_batch", "bucket_by_sequence_length"})
 # Theirs may have axes more, or fewer.
 _OTHERWISE_DEEP = frozenset({
@@ -100,6 +102,25 @@ class Datasets:
         if path in api.BATCHED_SOURCES:
             element = row_counts.batched(element, Site(node, frame.context))
         return self._dataset(element, node, frame)
+
+    def _size(self, args: Arguments, frame: Frame) -> tuple[Value | None, int]:
+        """The size of batches, and what it is told by: of what is shared out already, that of one process."""
+        node, value = args.node("batch_size", 0), args.get("batch_size", 0)
+        scope = frame.scope.lookup(node.value) if isinstance(node, cst.Name) else None
+        bound = scope.bindings.get(node.value, ()) if scope is not None and isinstance(node, cst.Name) else ()
+        given = [self._given(made, frame) for made in ([b.value for b in bound] if bound else [node])]
+        first = given[0]
+        if first is not None and all(other is not None and first.deep_equals(other) for other in given):
+            node, value = first, self.run.expressions.eval(first, frame)
+        return value, self._told_by(node, frame)
+
+    def _given(self, made: cst.CSTNode | None, frame: Frame) -> cst.BaseExpression | None:
+        """The size that a call of the runtime is given which makes a worker's of it."""
+        if not isinstance(made, cst.Call):
+            return None
+        functions = self.run.expressions.eval(made.func, frame)
+        place = next((_SIZED[o.path] for o in functions if isinstance(o, External) and o.path in _SIZED), None)
+        return made.args[place].value if place is not None and len(made.args) > place else None
 
     def _told_by(self, size: cst.BaseExpression | None, frame: Frame) -> int:
         """What a size is told by: a name that is set once, or attributes of what has such a name."""
@@ -275,8 +296,7 @@ class Datasets:
         if name in _DEEPER or name in _OTHERWISE_DEEP:
             element = v.mapped(element, lambda d: _deepened(d, _DEEPER.get(name)))
             if name in _BATCHING:
-                told_by = self._told_by(args.node("batch_size", 0), frame)
-                element = row_counts.batched(element, Site(node, frame.context), args.get("batch_size", 0), told_by)
+                element = row_counts.batched(element, Site(node, frame.context), *self._size(args, frame))
             return self._dataset(element, node, frame, path)
         if name == "map" and args.positional:
             result = self._applied(args.positional[0], element, node, frame)
