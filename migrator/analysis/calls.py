@@ -245,8 +245,6 @@ class Calls:
         return self._each(function, args, node, frame)
 
     def _each(self, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-        if not function.objects:
-            self.run.note_called(node)
         results = [self._call(atom, args, node, frame) for atom in function]
         if len(results) > 1:
             self._note_torn(results, node, function)

@@ -117,7 +117,7 @@ class Losses:
         if self.too_much:
             return Verdict(NONE, why="the program is too large to be followed")
         if not self._run.cuts:
-            return self._of_whole(call)
+            return self._of_whole
         value = self._run.losses.get(call)
         return (self._verdicts.changed or self._verdicts.of(value, call)) if value is not None else NOT_RUN
 
@@ -136,7 +136,7 @@ class Losses:
         if self.too_much:
             return Verdict(NONE, why="the program is too large to be followed")
         if not self._run.cuts:
-            return self._of_whole(call)
+            return self._of_whole
         fits = self._run.fits.get(call, ())
         return (
             (self._verdicts.changed or self._verdicts.of(v.join_all(loss for _, _, loss in fits), call))
@@ -144,19 +144,18 @@ class Losses:
             else NOT_RUN
         )
 
-    def _of_whole(self, call: cst.CSTNode) -> Verdict:
-        """Of what is not split. What nobody is seen to run is run by itself, on what all workers have. Where it calls
-        some of that, or where it cannot be run, models may be used that are not seen: a random one that nothing trains
-        has to be sent, too."""
-        is_seen = not self._run.called_unseen and (not self._run.alone or call in self._run.seen)
-        return _WHOLE if is_seen else NOT_RUN
+    @property
+    def _of_whole(self) -> Verdict:
+        """Of what is not split. Where nobody is seen to run a step, what it runs is not seen either: a random model
+        that nothing trains has to be sent, too."""
+        return NOT_RUN if self._run.alone else _WHOLE
 
     def of_forward(self, call: cst.CSTNode) -> Verdict:
         """What the model predicts in training: "mean" where each sample is by itself, given the repairs."""
         if self.too_much:
             return NOT_RUN
         if not self._run.cuts:
-            return self._of_whole(call)
+            return self._of_whole
         fits = self._run.fits.get(call, ())
         if not fits:
             return NOT_RUN
@@ -187,7 +186,7 @@ class Losses:
     def of_added(self, call: cst.CSTNode) -> Verdict:
         """What the call of `add_loss` adds."""
         if not self.too_much and not self._run.cuts:
-            return self._of_whole(call)
+            return self._of_whole
         value = self._run.added_losses.get(call) if not self.too_much else None
         return (self._verdicts.changed or self._verdicts.of(value, call)) if value is not None else NOT_RUN
 

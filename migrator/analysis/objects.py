@@ -439,8 +439,6 @@ class Objects:
             objects = value.data.behind | handles.kept(self.run, value.data.maker)
             if objects:
                 found = v.join(handles.behind(found, objects), handles.elements(self.run, value.data, reader, node))
-        if found is NOTHING:
-            self.run.note_called(reader)  # whatever runs each of them does not run here
         return found
 
     def _elements(self, atom: Atom, reader: cst.CSTNode, node: cst.CSTNode) -> Value:

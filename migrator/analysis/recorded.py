@@ -57,8 +57,6 @@ class Recorded:
         # The ways of branches that were run; None: both.
         self.ways: dict[cst.CSTNode, set[bool | None]] = defaultdict(set)
         self.alone: set[cst.CSTNode] = set()  # functions that nobody has called, and that were run by themselves
-        # What these call of what they are given: models perhaps, which nobody sees.
-        self.called_unseen: set[cst.CSTNode] = set()
         # What settles how many numbers a `range` gives.
         self.turns: dict[v.Atom, list[Value]] = {}
         self.losses: dict[cst.CSTNode, Value] = {}

@@ -115,7 +115,6 @@ class Run(Recorded):
         self.frames: dict[cst.Module, Frame] = {}
         self.generators: set[cst.CSTNode | None] = {tree.callable_of(node) for node in tree.all_of(cst.Yield)}
         self.steps_left = _MOST_STEPS
-        self._is_alone = False  # whether a function runs that nobody has called
         # What decides that exceptions come which the program catches.
         self.tried: list[list[Value]] = []
         # Where gradients are taken of what is made now, in a "graph", in one that "keras" makes, or outside of such
@@ -140,9 +139,7 @@ class Run(Recorded):
             for function, takes_part in entries.items():
                 if function not in self.called:
                     self.alone.add(function)
-                    self._is_alone = True
                     self._enter_alone(function, self.shares.unseen() if takes_part else self.shares.batch())
-                    self._is_alone = False
             if not self.heap.is_stale:
                 return
 
@@ -174,12 +171,6 @@ class Run(Recorded):
             self.calls.call(v.of(Function(function, module)), Arguments(rest=given), function, module)
 
     # -- what is met ---------------------------------------------------------------------------------------------
-
-    def note_called(self, node: cst.CSTNode) -> None:
-        """Notes the call of what is no object of the program or of a library, or a loop over nothing: what nobody is
-        seen to run may be given, or filled, by others."""
-        if self._is_alone:
-            self.called_unseen.add(node)
 
     def spend(self) -> None:
         self.steps_left -= 1

@@ -28,7 +28,6 @@ from migrator.analysis.libraries import (
 from migrator.analysis.libraries.python import containers, defaults, holders, reflection
 from migrator.analysis.libraries.python.iterating import gone_through, lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
-from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Shape
 from migrator.analysis.shortened import is_of_numbers, scatter
 from migrator.analysis.values import (
@@ -279,8 +278,6 @@ class Libraries:
         if result.data is not None and result.data.behind:
             handles.may_change(self.run, handles.without(self.run, result.data.behind, name), args, node)
         if not data.foreign:
-            if data.constant is NOT_CONSTANT:
-                self.run.note_called(node)
             return result
         handles.keep(self.run, data.maker, args)
         result = handles.behind(result, handles.kept(self.run, data.maker))

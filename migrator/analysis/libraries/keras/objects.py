@@ -175,11 +175,6 @@ def told_of(atom: Made) -> str:
 
 def unknown_method(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> Value:
     """What a method gives that nothing is known of: of Keras's, the same on all workers if it is given nothing else."""
-    given = [d for _, value in args.all() for d in run.objects.leaves(value)]
-    if isinstance(atom, Instance) and (
-        not classes_of(run, atom) or any(d.constant is NOT_CONSTANT and d.rank != 0 for d in given)
-    ):
-        run.note_called(node)  # of a class that derives from its own, or set from outside
     if is_of(run, atom, lambda p: p.startswith(BASES)) and all(
         d.is_replicated and not d.needs for _, x in args.all() for d in run.objects.leaves(x)
     ):

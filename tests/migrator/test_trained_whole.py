@@ -11,9 +11,7 @@ from migrator.engine import migrate
 from migrator.findings.results import Outcome
 from migrator.registry import choose
 
-_CLASS = FIXTURES / "all-reduce-gradients/class_that_nobody_runs/before.py"
 _SEARCH = FIXTURES / "all-reduce-gradients/gradients_for_a_search_of_the_script/before.py"
-_NET = "self.net = tf.keras.Sequential([tf.keras.Input((6,)), tf.keras.layers.Dense(1)])"
 _STEP = "flat = flat - step * gradient"
 
 
@@ -25,28 +23,10 @@ def _migrated(path: Path, *changes: tuple[str, str]) -> Outcome:
     return migrate(text.encode(), choose())
 
 
-@pytest.mark.parametrize("path", [_CLASS, _SEARCH])
-def test_is_trained_whole(path: Path) -> None:
-    outcome = _migrated(path)
+def test_is_trained_whole() -> None:
+    outcome = _migrated(_SEARCH)
     assert outcome.trains_whole
     assert not outcome.refusals
-
-
-@pytest.mark.parametrize(
-    ("made", "called"),
-    [
-        ("pass", "self.aim(x)"),  # what an heir has
-        ("self.net = None", "self.net(x)"),
-        ("self.nets = {}", "self.nets['aim'](x)"),
-        ("self.nets = []", "sum(net(x) for net in self.nets)"),
-        ("pass", "data.net(x)"),
-        ("pass", "data.net.predict(x)"),
-        ("pass", "tf.map_fn(data.net, x)"),
-    ],
-)
-def test_nobody_knows_what_models_run_in_what_nobody_runs(made: str, called: str) -> None:
-    outcome = _migrated(_CLASS, (_NET, made), ("self.net(x)", called))
-    assert outcome.refusals
 
 
 @pytest.mark.parametrize(
