@@ -107,16 +107,16 @@ def may_be_written(found: Mapping[Path, Sequence[Found]]) -> bool:
 def with_what_is_left(
     found: Mapping[Path, Sequence[Found]], whole: Mapping[Path, Sequence[Found]]
 ) -> dict[Path, list[Found]]:
-    """The findings of a program that is refused, with what would be refused were its data not split either: to mend
-    that alone is enough for a program that trains the same model."""
+    """The findings of a program that is refused; where less would be refused were its data not split, with that, which
+    says so: to mend it is enough for a program that trains the same model."""
+    left = {path: [f for f in several if f.breaks_training] for path, several in whole.items()}
+    if sum(map(len, left.values())) >= sum(len(unsplit(several)) for several in found.values()):
+        return {path: list(several) for path, several in found.items()}
     told: dict[Path, list[Found]] = {}
     for path, several in found.items():
-        left = {(f.rule, f.what.node): f for f in whole[path] if isinstance(f.what, Refusal) and f.breaks_training}
-        told[path] = []
-        for one in several:
-            is_left = isinstance(one.what, Refusal) and left.pop((one.rule, one.what.node), None) is not None
-            told[path].append(_enough(one) if is_left else one)
-        told[path] += map(_enough, left.values())
+        enough = {(one.rule, site(one.what)): _enough(one) for one in left[path]}
+        told[path] = [enough.pop((one.rule, site(one.what)), one) for one in several]
+        told[path] += enough.values()
     return told
 
 
