@@ -473,12 +473,12 @@ def _after_restoring(facts: Facts, holders: list[Holder], found: dict[InsertAfte
             )
             continue
         if places is None:
+            reason = f"no name that is known here leads to `{facts.source(models[0])}`"
+            advice = "restore them where the model has a name, or call lockstep.broadcast by hand"
+            if _is_left(facts.tree.statement_of(call)):
+                reason, advice = "control may leave this statement before its end", "restore them on a line of its own"
             yield Refusal(
-                call,
-                f"these weights would have to be broadcast again, and no name that is known here leads to "
-                f"`{facts.source(models[0])}`",
-                "restore them where the model has a name, or call lockstep.broadcast by hand",
-                breaks_training=True,
+                call, f"these weights would have to be broadcast again, and {reason}", advice, breaks_training=True
             )
             continue
         for at, known in places:
@@ -496,8 +496,8 @@ def _places_that_know(
     passed.add(at)
     owner = cst.ensure_type(call.func, cst.Attribute).value
     known = [one for model in models if (one := _restored_at(facts, model, at, owner)) is not None]
-    if isinstance(facts.tree.callable_of(at), cst.Lambda):
-        known = []  # no statement can stand in it
+    if _is_left(facts.tree.statement_of(at)) or isinstance(facts.tree.callable_of(at), cst.Lambda):
+        known = []  # no statement can stand in it, or behind it
     is_known = len(known) == len(models)
     if is_known and not _is_passed_over(facts, at, known):
         return [(at, known)]
@@ -590,7 +590,11 @@ def _trains_in(facts: Facts, node: cst.CSTNode) -> bool:
     return any(facts.tree.contains(body, site) for body in reached for site in facts.training.sites)
 
 
-def _leaves(statement: cst.If | cst.Try) -> bool:
+def _is_left(statement: Statement) -> bool:
+    return isinstance(statement, cst.BaseCompoundStatement) and _leaves(statement)
+
+
+def _leaves(statement: cst.BaseCompoundStatement) -> bool:
     """Whether a branch returns or raises, so that not all control comes out at the end."""
     return any(isinstance(node, (cst.Return, cst.Raise, cst.Break, cst.Continue)) for node in nodes_in(statement))
 

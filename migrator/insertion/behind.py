@@ -11,13 +11,14 @@ from migrator.facts.script import Facts
 
 
 def behind(facts: Facts, edit: InsertAfter, name: str) -> Iterator[Edit]:
-    """The edit; what a `return` gives gets the name first, since nothing behind that one runs."""
+    """The edit; what a `return` or a `yield` gives gets the name first, since what is behind runs never, or late."""
     statement = facts.tree.statement_of(edit.node)
-    last = statement.body[-1] if isinstance(statement, cst.SimpleStatementLine) else None
-    if not isinstance(last, cst.Return) or last.value is None:
+    last: cst.CSTNode | None = statement.body[-1] if isinstance(statement, cst.SimpleStatementLine) else None
+    last = last.value if isinstance(last, cst.Expr) else last
+    value = last.value if isinstance(last, (cst.Return, cst.Yield)) else None
+    if not isinstance(value, cst.BaseExpression):
         yield edit
         return
-    value = last.value
     name = facts.fresh_variable(name, value)
     held = ("(", value, ")") if value.lpar else (value,)  # it may go over several lines
     yield InsertBefore(value, (f"{name} = ", *held))
