@@ -28,6 +28,7 @@ made while a `tf.function` is traced.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -475,7 +476,7 @@ def _after_restoring(facts: Facts, holders: list[Holder], found: dict[InsertAfte
         if places is None:
             reason = f"no name that is known here leads to `{facts.source(models[0])}`"
             advice = "restore them where the model has a name, or call lockstep.broadcast by hand"
-            if _is_left(facts.tree.statement_of(call)):
+            if _is_left(facts, call):
                 reason, advice = "control may leave this statement before its end", "restore them on a line of its own"
             yield Refusal(
                 call, f"these weights would have to be broadcast again, and {reason}", advice, breaks_training=True
@@ -496,7 +497,7 @@ def _places_that_know(
     passed.add(at)
     owner = cst.ensure_type(call.func, cst.Attribute).value
     known = [one for model in models if (one := _restored_at(facts, model, at, owner)) is not None]
-    if _is_left(facts.tree.statement_of(at)) or isinstance(facts.tree.callable_of(at), cst.Lambda):
+    if _is_left(facts, at) or isinstance(facts.tree.callable_of(at), cst.Lambda):
         known = []  # no statement can stand in it, or behind it
     is_known = len(known) == len(models)
     if is_known and not _is_passed_over(facts, at, known):
@@ -590,8 +591,13 @@ def _trains_in(facts: Facts, node: cst.CSTNode) -> bool:
     return any(facts.tree.contains(body, site) for body in reached for site in facts.training.sites)
 
 
-def _is_left(statement: Statement) -> bool:
-    return isinstance(statement, cst.BaseCompoundStatement) and _leaves(statement)
+def _is_left(facts: Facts, call: cst.Call) -> bool:
+    """Whether it stands in the head of a statement that control may leave before its end."""
+    statement = facts.tree.statement_of(call)
+    if not isinstance(statement, cst.BaseCompoundStatement) or not _leaves(statement):
+        return False
+    around = itertools.takewhile(lambda owner: owner is not statement, facts.tree.ancestors(call))
+    return not any(isinstance(owner, cst.SimpleStatementSuite) for owner in around)  # else it gets a line of its own
 
 
 def _leaves(statement: cst.BaseCompoundStatement) -> bool:
