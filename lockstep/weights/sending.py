@@ -46,6 +46,7 @@ _followed: weakref.WeakKeyDictionary[Any, _Followed] = weakref.WeakKeyDictionary
 _layers_with_statistics: dict[int, Any] = {}
 _modules: weakref.WeakKeyDictionary[Any, _Followed] = weakref.WeakKeyDictionary()
 _loose: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # variables and modules, by id
+_valued: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # on all ranks
 _extended: set[type] = set()
 _on_new_layers: dict[Callable[[], None], None] = {}
 # A variable that is made while a function is traced has no value before the trace is over; then the function
@@ -299,12 +300,17 @@ def _sent_with(owner: Any) -> list[Any]:
 
 
 def with_values(variables: Iterable[Any]) -> list[Any]:
-    """Those that have a value on all ranks: while a function is traced, a rank that restores them has them earlier."""
+    """Those that have a value on all ranks: while a function is traced, a rank that restores them has them earlier.
+
+    The ranks ask each other only of what is new: later on, one may trace a function again for a batch of its own size.
+    """
     variables = list(variables)
-    masks = [bytes(map(has_value, variables))]
-    if variables and not tf.executing_eagerly():
+    new = [variable for variable in variables if id(variable) not in _valued]
+    masks = [bytes(map(has_value, new))]
+    if new and not tf.executing_eagerly():
         masks = exchange(masks[0])
-    return [variable for variable, ranks in zip(variables, zip(*masks)) if all(ranks)]
+    _valued.update((id(variable), variable) for variable, ranks in zip(new, zip(*masks)) if all(ranks))
+    return [variable for variable in variables if id(variable) in _valued]
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
