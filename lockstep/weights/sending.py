@@ -305,7 +305,7 @@ def with_values(variables: Iterable[Any]) -> list[Any]:
     The ranks ask each other only of what is new: later on, one may trace a function again for a batch of its own size.
     """
     variables = list(variables)
-    new = [variable for variable in variables if id(variable) not in _valued]
+    new = [variable for variable in variables if id(variable) not in _valued and storage(variable) is not None]
     masks = [bytes(map(has_value, new))]
     if new and not tf.executing_eagerly():
         masks = exchange(masks[0])
