@@ -7,7 +7,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from lockstep.collectives.reduction import all_reduce
+from lockstep.collectives.agreement import exchange
+from lockstep.script.variables import variables_of
 
 _PENDING = ("_deferred_dependencies", "_unconditional_deferred_dependencies", "_deferred_slot_restorations")
 # What makes the state, in optimizers of Keras 3 and 2, and in the older ones of Keras 2.
@@ -19,17 +20,23 @@ _made: weakref.WeakKeyDictionary[Any, _Send] = weakref.WeakKeyDictionary()
 _extended: set[type] = set()
 
 
-def send_when_made(owners: Iterable[Any], send: _Send) -> None:
+def send_when_made(owners: Iterable[Any], send: _Send) -> list[Any]:
     """Have the state of optimizers sent as soon as it exists, where it waits with restored values until then: in the
-    first step, which all ranks take together.
+    first step, which all ranks take together. Returns these optimizers; a rank may have made some of their state.
 
     `send` tells whether it could: what is made while a function is traced has no value before the trace is over.
     """
+    found = []
     for optimizer in owners:
-        is_made = not hasattr(optimizer, "apply_gradients") or getattr(optimizer, "built", False) is True
-        if not is_made and all_reduce(int(any(getattr(optimizer, name, None) for name in _PENDING)), "max"):
+        if not hasattr(optimizer, "apply_gradients") or getattr(optimizer, "built", False) is True:
+            continue
+        is_pending = any(getattr(optimizer, name, None) for name in _PENDING)
+        told = exchange(b"%d %d" % (is_pending, len(variables_of(optimizer))))
+        if len(set(told)) > 1 or is_pending:
+            found.append(optimizer)
             _awaited[optimizer] = send
             _extend(type(optimizer))
+    return found
 
 
 def _extend(cls: Any) -> None:

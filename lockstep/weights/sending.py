@@ -69,7 +69,7 @@ def broadcast(values: list[Any], root_rank: int, *, own_noise: bool | None) -> N
                 f"hold such in their attributes, and values; {type(value).__name__} holds none: give it the variables "
                 "that it uses"
             )
-    send_when_made(owners, functools.partial(_send_state, root_rank))
+    awaited = send_when_made(owners, functools.partial(_send_state, root_rank))
     for owner in owners:
         if layer_class(owner) is not None:
             _follow(owner, root_rank, has_own_noise=own_noise)
@@ -77,7 +77,8 @@ def broadcast(values: list[Any], root_rank: int, *, own_noise: bool | None) -> N
             _loose[id(owner)] = owner
     if not values:
         raise ValueError("lockstep.broadcast: nothing to broadcast, the list holds no variables")
-    variables = {id(variable): variable for owner in owners for variable in _sent_with(owner)}
+    sent = [[owner.iterations] if any(owner is one for one in awaited) else _sent_with(owner) for owner in owners]
+    variables = {id(variable): variable for several in sent for variable in several}
     _send(with_values(variables.values()), root_rank, [owner for owner in owners if layer_class(owner) is not None])
     for owner in owners:
         if layer_class(owner) is not None:
@@ -135,8 +136,9 @@ def _send(variables: list[Any], root_rank: int, layers: list[Any]) -> None:
 
 
 def _send_state(root_rank: int, optimizer: Any) -> bool:
-    """Send the variables of an optimizer, if all of them have values."""
-    variables = variables_of(optimizer)
+    """Send the variables of an optimizer, if all of them have values; a rank that restored has made them in an order of
+    its own."""
+    variables = sorted(variables_of(optimizer), key=lambda variable: str(getattr(variable, "path", variable.name)))
     ready = with_values(variables)
     if len(ready) < len(variables):
         return False

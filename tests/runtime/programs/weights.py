@@ -348,7 +348,7 @@ class Pair:
             optimizer.apply_gradients(zip(gradients, network.trainable_variables))
 
 
-def check_state_that_one_rank_has_restored() -> None:
+def check_state_of_optimizers_that_one_rank_has_restored() -> None:
     for decorate in (lambda step: step, tf.function):
         start_differently()
         source, restored = Pair(), Pair()
