@@ -270,6 +270,7 @@ def _named_in(text: str) -> Iterator[str]:
         yield from words
         return
     yield from re.findall(r"(\w+)\s*\(", text)
+    yield from re.findall(r"@(\w+)", text)  # of the place where a text is evaluated, in pandas
     path = _PATH_OF_NAMES.match(text)
     if path is not None:
         *owners, last = re.findall(r"\w+", path[1])

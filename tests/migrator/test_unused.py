@@ -143,6 +143,7 @@ def test_names_of_the_programs_own_find_nothing(more: str) -> None:
         "def show(print=print):\n    print('distil')\nimport helpers\nshow(lambda name: getattr(helpers, name)())",
         "import lost.helpers as h\nh.distil(model, model, tf.zeros((8, 4)))",
         "import pandas as pd, helpers\npd.DataFrame({'a': [1]}).query('@helpers.distil(a)')",
+        "import pandas as pd\nfrom helpers import distil\npd.eval('@distil' + '(@model, @model, @x)')",
         "import os\nos.system('python -c \"from helpers import *; a = [distil]; a[0]()\"')",
         "call('helpers' + ':' + 'distil')",
         "call('helpers:distil')",

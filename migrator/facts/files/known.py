@@ -7,7 +7,7 @@ import re
 MODEL_WRITERS = frozenset({"save", "save_weights", "export", "save_model"})
 MODEL_READERS = frozenset({"load_weights"})
 CHECKPOINTS = frozenset({"tensorflow.train.Checkpoint", "tensorflow.train.CheckpointManager"})
-LATEST = "latest_checkpoint"
+LATEST_CHECKPOINT = "latest_checkpoint"
 CHECKPOINT_WRITERS = frozenset({"save", "write"})
 CHECKPOINT_READERS = frozenset({"restore", "read", "restore_or_initialize"})
 WRITING_FUNCTIONS = re.compile(

@@ -28,23 +28,21 @@ made while a `tf.function` is traced.
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import libcst as cst
 
 from migrator.edits import InsertAfter, InsertBefore, InsertFirst, Refusal, Replace
-from migrator.facts.files.known import CHECKPOINTS, LATEST
+from migrator.facts.files.known import CHECKPOINTS
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import HeldByParameter, Holder, Nameless, Unheld
 from migrator.facts.objects.values import Class, Function, Object, Result, calls, is_call_of
-from migrator.facts.program.tree import Statement, nodes_in
+from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
 from migrator.findings.callers import WITH_CALLER
 from migrator.insertion.behind import behind
-from migrator.insertion.elsewhere import Written, callers_of, is_known_outside, written_at
 from migrator.insertion.handover import (
     added_in_training,
     calls_in,
@@ -60,6 +58,9 @@ from migrator.insertion.handover import (
 from migrator.insertion.kept import is_kept_by
 from migrator.insertion.ladders import behind_ladders, is_given_behind
 from migrator.rule import Findings, rule
+
+from .calls import call_on
+from .restoring import after_restoring
 
 _LEAVING_WEIGHTS = frozenset({"build", "compile", "load_weights", "set_weights", "summary"})
 _ADVICE = "give the model a name where it is built in this file, or call lockstep.broadcast by hand"
@@ -83,7 +84,7 @@ def broadcast_weights(facts: Facts) -> Findings:
         elif isinstance(origin, Nameless):
             name = name_for(facts, origin)
             yield InsertBefore(origin.node, (f"{name} = ", origin.node))
-            yield InsertBefore(origin.node, (_call_on(facts, [name]),))
+            yield InsertBefore(origin.node, (call_on(facts, [name]),))
             yield Replace(origin.node, (name,))
         elif not gives(facts, origin.name, origin.function.body, Role.BROADCAST):
             params.append(origin)
@@ -96,7 +97,7 @@ def broadcast_weights(facts: Facts) -> Findings:
             breaks_training=True,
         )
     restored: dict[InsertAfter, list[str]] = {}
-    yield from _after_restoring(facts, holders, restored)
+    yield from after_restoring(facts, holders, restored)
     # Of a builder that others only look at, too, what it makes is sent there.
     last = [holder for holder in holders if not facts.trained.is_named_before(holder, facts.untrained)]
     yield from _after_building(facts, last, params, restored)
@@ -135,7 +136,7 @@ def _after_building(
         elif scope is not None:
             statement, name = scope
             if not gives(facts, name, facts.tree.block_of(statement), Role.BROADCAST):
-                yield InsertAfter(statement, (_call_on(facts, [name]),))
+                yield InsertAfter(statement, (call_on(facts, [name]),))
         else:
             edit = InsertAfter(complete(facts, holder), (_call(facts, [holder]),))
             whole.setdefault(edit)
@@ -150,7 +151,7 @@ def _after_building(
     yield from behind_ladders(facts, [edit for edit in whole if edit not in kept], named)
     for param in params:
         if not any(is_kept_by(facts, param, owner) for owner in sent):
-            yield InsertFirst(param.function, (_call_on(facts, [param.name]),))
+            yield InsertFirst(param.function, (call_on(facts, [param.name]),))
     for block, group in variables.items():
         for last, held in _before_they_are_read(facts, block, group):
             yield InsertAfter(last, (_call(facts, held),))
@@ -196,7 +197,7 @@ def _read_by_constructors(facts: Facts, holder: Holder) -> Iterator[InsertAfter]
             end = getattr(block, "body", (at,))[-1]
             is_read = _is_read_between(facts, block, binding.target, at, end, _leaves_value)
             if is_read and not gives(facts, name, block, Role.BROADCAST):
-                yield InsertAfter(at, (_call_on(facts, [name], are_variables=True),))
+                yield InsertAfter(at, (call_on(facts, [name], are_variables=True),))
 
 
 def _is_read_between(
@@ -431,192 +432,4 @@ def _is_put_into(facts: Facts, taking: cst.Call, holder: Holder) -> bool:
 
 def _call(facts: Facts, held: list[Holder]) -> str:
     are_variables = all(facts.kinds.is_variable_or_list(holder.value) for holder in held)
-    return _call_on(facts, [written(facts, holder) for holder in held], are_variables=are_variables)
-
-
-def _call_on(facts: Facts, names: list[str], *, are_variables: bool = False) -> str:
-    names = list(dict.fromkeys(names))
-    # On data that nobody shares out all workers have to drop the same; where sharing is given up, it also tells that.
-    is_said = facts.trains_whole and not (facts.cuts and are_variables)
-    noise = ['noise="same"'] if is_said else []
-    return facts.call("broadcast", names[0] if len(names) == 1 else f"[{', '.join(names)}]", *noise)
-
-
-def _after_restoring(facts: Facts, holders: list[Holder], found: dict[InsertAfter, list[str]]) -> Iterator[Refusal]:
-    """Puts the broadcasts behind what is restored into `found`, with what each sends."""
-    held = {facts.source(h.target) for h in holders}
-    trained = {facts.source(o.target) for o in facts.trained.holders() if isinstance(o, Holder)}
-    for method in facts.files.restores.taken:
-        if any(_names_one_of(facts, m, held) or _may_steer(facts, m) for m in facts.files.restores.models_of(method)):
-            yield Refusal(
-                method,
-                "weights are restored where this is called, which is not followed, so there is no place to broadcast "
-                "them",
-                "call the method by its name where it restores",
-                breaks_training=True,
-            )
-    for call in (*facts.files.restores.calls, *_foreign_weights(facts)):
-        is_kept = not isinstance(getattr(call.func, "value", None), cst.Call)  # else nobody has what is made for it
-        models = [m for m in facts.files.restores.models_of(call.func) if is_kept or not _is_made_for_it(facts, m)]
-        sought = held if call in facts.files.restores.calls else trained
-        if not any(_names_one_of(facts, model, sought) or _may_steer(facts, model) for model in models):
-            continue
-        if facts.apart.are_apart(call, facts.training.sites):
-            continue  # what all have loaded is not trained
-        places = _places_that_know(facts, call, models, call, set())
-        late = next((at for at, _ in places or () if _trains_in(facts, facts.tree.statement_of(at))), None)
-        if late is not None:
-            yield Refusal(
-                late,
-                "this restores weights and trains in one statement, so there is no place for a broadcast between",
-                "restore them on a line of its own",
-                breaks_training=True,
-            )
-            continue
-        if places is None:
-            reason = f"no name that is known here leads to `{facts.source(models[0])}`"
-            advice = "restore them where the model has a name, or call lockstep.broadcast by hand"
-            if _is_left(facts, call):
-                reason, advice = "control may leave this statement before its end", "restore them on a line of its own"
-            yield Refusal(
-                call, f"these weights would have to be broadcast again, and {reason}", advice, breaks_training=True
-            )
-            continue
-        for at, known in places:
-            statement = _outside_of_conditions(facts, facts.tree.statement_of(at), known)
-            if not gives(facts, known[0].text, facts.tree.block_of(statement), Role.BROADCAST, statement):
-                names = [one.text for one in known]
-                found[InsertAfter(statement, (_call_on(facts, names),))] = names  # one helper may restore in two ways
-
-
-def _places_that_know(
-    facts: Facts, call: cst.Call, models: Sequence[cst.BaseExpression], at: cst.Call, passed: set[cst.Call]
-) -> list[tuple[cst.Call, list[Written]]] | None:
-    """The call that restores the models, or those through which it is made, from where names lead to all of these, with
-    the models as they are written there; None where control may come from somewhere else."""
-    passed.add(at)
-    owner = cst.ensure_type(call.func, cst.Attribute).value
-    known = [one for model in models if (one := _restored_at(facts, model, at, owner)) is not None]
-    if _is_left(facts, at) or isinstance(facts.tree.callable_of(at), cst.Lambda):
-        known = []  # no statement can stand in it, or behind it
-    is_known = len(known) == len(models)
-    if is_known and not _is_passed_over(facts, at, known):
-        return [(at, known)]
-    found = []
-    callers = callers_of(facts, at)
-    for caller in callers:
-        more = _places_that_know(facts, call, models, caller, passed) if caller not in passed else None
-        if more is None or (is_known and any(_trains_in(facts, facts.tree.statement_of(place)) for place, _ in more)):
-            return [(at, known)] if is_known else None
-        found += more
-    return found or ([(at, known)] if is_known else None)
-
-
-def _is_passed_over(facts: Facts, at: cst.Call, models: Sequence[Written]) -> bool:
-    """Whether the function returns without coming there where it finds no file, as a worker may that the chief alone
-    shares none with: then all meet where it is called."""
-    function, statement = facts.tree.function_of(at), facts.tree.statement_of(at)
-    if function is None or gives(facts, models[0].text, facts.tree.block_of(statement), Role.BROADCAST, statement):
-        return False
-    here = facts.tree.order[statement]
-    for asking in nodes_in(function.body):
-        if isinstance(asking, cst.Try) and facts.tree.contains(asking.body, statement) and _leaves(asking):
-            return True
-        if isinstance(asking, cst.If) and _leaves(asking):
-            asked = facts.origins.behind(asking.test, through_functions=False)
-            is_before = facts.tree.contains(asking, statement) or facts.tree.order[asking] < here
-            if is_before and any(_asks_for_files(facts, part) for part in asked):
-                return True
-    return False
-
-
-def _asks_for_files(facts: Facts, node: cst.CSTNode) -> bool:
-    if isinstance(node, cst.Attribute) and node.attr.value == LATEST:
-        return any(is_call_of(value, *CHECKPOINTS) for value in facts.resolver.values(node.value))
-    return isinstance(node, cst.Call) and (
-        f"tensorflow.train.{LATEST}" in facts.resolver.public(node.func) or facts.files.asks(node)
-    )
-
-
-def _restored_at(facts: Facts, model: cst.BaseExpression, at: cst.Call, owner: cst.BaseExpression) -> Written | None:
-    """The model as it is written there: what is made for a checkpoint has no other name than its attribute."""
-    if not _is_made_for_it(facts, model):
-        return written_at(facts, model, at, owner)
-    holder = written_at(facts, owner, at, owner)
-    is_managed = any(is_call_of(v, "tensorflow.train.CheckpointManager") for v in facts.resolver.values(owner))
-    keyword = cst.ensure_type(cst.ensure_type(facts.tree.parent[model], cst.Arg).keyword, cst.Name).value
-    path = f".checkpoint.{keyword}" if is_managed else f".{keyword}"
-    return Written(holder.text + path, holder.bound) if holder is not None else None
-
-
-def _is_made_for_it(facts: Facts, model: cst.BaseExpression) -> bool:
-    """`Checkpoint(step=tf.Variable(0), optimizer=Adam())`"""
-    arg = facts.tree.parent[model]
-    is_made = isinstance(model, (cst.Call, cst.List, cst.Tuple, cst.Dict))
-    return is_made and isinstance(arg, cst.Arg) and arg.keyword is not None
-
-
-def _foreign_weights(facts: Facts) -> Iterator[cst.Call]:
-    """The `model.set_weights(…)` that may give a model the weights of one that is not trained here: those differ from
-    worker to worker, as nothing broadcasts them."""
-    for call in facts.files.restores.copies:
-        taken = [
-            part.func.value
-            for part in facts.origins.behind(call.args[0].value)
-            if isinstance(part, cst.Call)
-            and isinstance(part.func, cst.Attribute)
-            and part.func.attr.value == "get_weights"
-        ]
-        if not taken or not all(_is_broadcast_here(facts, t) for t in taken):
-            yield call
-
-
-def _outside_of_conditions(facts: Facts, statement: Statement, models: Sequence[Written]) -> Statement:
-    """The statement, or the `if` around it: where only the chief finds a file to restore, all must meet afterwards. But
-    not where training goes on in the branch, or the models are made in it."""
-    for owner in facts.tree.ancestors(statement):
-        if isinstance(owner, (cst.FunctionDef, cst.For, cst.While, cst.ClassDef)):
-            break
-        if isinstance(owner, (cst.If, cst.Try)) and not _leaves(owner):
-            if _trains_in(facts, facts.tree.block_of(statement)) or not all(
-                is_known_outside(facts, one, owner) for one in models
-            ):
-                break
-            statement = owner
-    return statement
-
-
-def _trains_in(facts: Facts, node: cst.CSTNode) -> bool:
-    reached = facts.training.reached_from(node)
-    return any(facts.tree.contains(body, site) for body in reached for site in facts.training.sites)
-
-
-def _is_left(facts: Facts, call: cst.Call) -> bool:
-    """Whether it stands in the head of a statement that control may leave before its end."""
-    statement = facts.tree.statement_of(call)
-    if not isinstance(statement, cst.BaseCompoundStatement) or not _leaves(statement):
-        return False
-    around = itertools.takewhile(lambda owner: owner is not statement, facts.tree.ancestors(call))
-    return not any(isinstance(owner, cst.SimpleStatementSuite) for owner in around)  # else it gets a line of its own
-
-
-def _leaves(statement: cst.BaseCompoundStatement) -> bool:
-    """Whether a branch returns or raises, so that not all control comes out at the end."""
-    return any(isinstance(node, (cst.Return, cst.Raise, cst.Break, cst.Continue)) for node in nodes_in(statement))
-
-
-def _is_broadcast_here(facts: Facts, model: cst.BaseExpression) -> bool:
-    """Whether the model is one of those that this rule broadcasts where they are made."""
-    origins = facts.trained.of(model)
-    return bool(origins) and all(origin in facts.trained.holders() for origin in origins)
-
-
-def _may_steer(facts: Facts, restored: cst.BaseExpression) -> bool:
-    """Whether it is no model, but a counter, an optimizer, or a checkpoint that may hold such."""
-    return facts.kinds.is_variable_or_list(restored) or any(
-        facts.kinds.is_optimizer(v) or is_call_of(v, *CHECKPOINTS) for v in facts.resolver.values(restored)
-    )
-
-
-def _names_one_of(facts: Facts, model: cst.BaseExpression, names: set[str]) -> bool:
-    return any(isinstance(o, Holder) and facts.source(o.target) in names for o in facts.trained.of(model))
+    return call_on(facts, [written(facts, holder) for holder in held], are_variables=are_variables)
