@@ -59,7 +59,7 @@ from migrator.insertion.kept import is_kept_by
 from migrator.insertion.ladders import behind_ladders, is_given_behind
 from migrator.rule import Findings, rule
 
-from .calls import call_on
+from .broadcast_call import call_on
 from .restoring import after_restoring
 
 _LEAVING_WEIGHTS = frozenset({"build", "compile", "load_weights", "set_weights", "summary"})

@@ -17,7 +17,7 @@ from migrator.facts.script import Facts
 from migrator.insertion.elsewhere import Written, callers_of, is_known_outside, written_at
 from migrator.insertion.handover import gives
 
-from .calls import call_on
+from .broadcast_call import call_on
 
 _TELLING = ("builtins.print", "tensorflow.print", "logging.", "absl.logging.", "os.path.")
 _PLAIN = frozenset({"builtins.int", "builtins.len", "builtins.repr", "builtins.str"})
