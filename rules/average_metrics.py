@@ -23,7 +23,8 @@ that nobody knows. It decides by what it is compared with, by raising what is ca
 KeyError`, a division, `math.sqrt`), and by what it picks: a function that is called, an object that is changed
 (`getattr(self, phase)()`, `queues[key].append(step)`). What is steered by a value that was picked or counted by a loss
 (the best so far, a patience) agrees once the loss does, which is averaged where it is made. So are validation metrics
-of a model with BatchNormalization, whose moving statistics are each worker's own. No two workers read the same clock,
+of a model with BatchNormalization, whose moving statistics are each worker's own from one step to the next. No two
+workers read the same clock,
 or draw the same from the system's randomness: where that steers, all take what the chief has, by
 `lockstep.broadcast(...)`.
 
@@ -59,8 +60,9 @@ own, one of Keras's along the axis of the batch) is given all rows, by `metrics=
 where training is steered by it; validation then goes on in batches of the script's size.
 
 Leaves alone: numbers that are printed for single batches, and losses that are only printed or stored; other validation
-metrics, which every worker computes on the whole data; what a file that the chief writes is told; conditions on steps
-and epochs; `fit`, whose callbacks are synchronised.
+metrics, which every worker computes on the whole data, and those of a model with BatchNormalization that are only
+told, whose moving statistics are averaged with the gradients; what a file that the chief writes is told; conditions
+on steps and epochs; `fit`, whose callbacks are synchronised.
 Refuses: what cannot be put together; a signal handler or a thread that steers training by itself; where a batch is
 handed to `train_on_batch`, which may not get each row once, also a decision by the number of samples seen
 (`x.shape[0]`), by a sum, by the largest value; a metric of a class of the script's own, of which it cannot be seen what

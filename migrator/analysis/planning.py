@@ -299,7 +299,7 @@ class Planner:
     def _is_by_rows(self, call: cst.CSTNode) -> bool:
         """Whether the gradients that the call takes are those by rows, as of a penalty: however they are added up to
         one number first, each row has its own."""
-        leaves = list(self._run.objects.leaves(self._run.seen.get(call, NOTHING)))
+        leaves = list(self._run.objects.leaves(self._run.gradients.get(call, NOTHING)))
         return bool(leaves) and all(isinstance(d.placement, Sharded) for d in leaves)
 
     def _repairs_of(self, value: Value) -> Iterable[Repair]:

@@ -452,9 +452,12 @@ class Run(Recorded):
             value = Value(v.join(Value(value.data), NUMBER).data, value.objects)
         return v.mapped(value, choose)
 
-    def differentiate(self, node: cst.CSTNode, loss: Value) -> None:
-        """Notes the loss of which a call takes the gradients."""
-        self.losses[node] = v.join(self.losses.get(node, NOTHING), loss)
+    def differentiate(self, node: cst.CSTNode, loss: Value, gradients: Value = NOTHING) -> None:
+        """Notes the loss of which a call takes these gradients; what an evaluation makes of whole batches only where an
+        update applies them."""
+        if node in self.reduced or not all(d.is_replicated and not d.needs for d in self.objects.leaves(loss)):
+            self.losses[node] = v.join(self.losses.get(node, NOTHING), loss)
+            self.gradients[node] = v.join(self.gradients.get(node, NOTHING), gradients)
         self.evaluations.note_part()  # where nothing is put together, gradients are not, either
 
     def fit(self, model: v.Atom, node: cst.CSTNode, predicted: Value, loss: Value) -> None:

@@ -483,8 +483,9 @@ def _tape_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Val
         weights = args.get("output_gradients", 2)
         if weights is not None and any(d.constant is not None for d in run.objects.leaves(weights)):
             loss = _weighted(run, loss, weights)
-        run.differentiate(node, loss)
-        return _gradients(run, loss, sources, node)
+        gradients = _gradients(run, loss, sources, node)
+        run.differentiate(node, loss, gradients)
+        return gradients
     if name in ("jacobian", "batch_jacobian"):
         data = [d for x in args.positional for d in run.objects.leaves(x)]
         if name == "batch_jacobian" and data:

@@ -203,9 +203,30 @@ class BatchShapes:
             display = self.tree.parent[owner]
             if not isinstance(display, (cst.List, cst.Tuple)) or display.elements[0] is not owner:
                 return None, None
-            owner = self.tree.parent[display]
+            owner = self._parent_of_joined(display)
         call = self.tree.parent[owner] if isinstance(owner, cst.Arg) else None
         return (call, owner) if isinstance(call, cst.Call) and isinstance(owner, cst.Arg) else (None, None)
+
+    def _parent_of_joined(self, display: cst.BaseExpression) -> cst.CSTNode:
+        """What stands around the list or tuple and all that is put behind it: `(size,) + self.shape`."""
+        owner = self.tree.parent[display]
+        while (
+            isinstance(owner, cst.BinaryOperation)
+            and isinstance(owner.operator, cst.Add)
+            and owner.left is display
+            and self._is_sequence(owner.right)
+        ):
+            display, owner = owner, self.tree.parent[owner]
+        return owner
+
+    def _is_sequence(self, node: cst.BaseExpression) -> bool:
+        """Whether it surely is a list or tuple: to an array, the size would be added."""
+        values = self.resolver.values(node)
+        return bool(values) and all(
+            (isinstance(v, Literal) and isinstance(v.node, (cst.List, cst.Tuple)))
+            or (isinstance(v, Result) and calls(v) in ("builtins.list", "builtins.tuple"))
+            for v in values
+        )
 
     def _paths(self, call: cst.Call) -> set[str]:
         """The outside functions that the call may run, methods of a generator by the functions that draw as they do;

@@ -44,9 +44,8 @@ class CalledAlone:
     def _is_made_or_named(self, name: cst.Name) -> bool:
         """Whether an object of the class is made there, or the class is defined: nothing has it by another name."""
         parent = self.tree.parent.get(name)
-        if isinstance(parent, cst.Arg):  # `super(Weigh, self).__init__()`
-            parent = self.tree.parent[parent]
-            return isinstance(parent, cst.Call) and isinstance(parent.func, cst.Name) and parent.func.value == "super"
+        if isinstance(parent, cst.Arg):
+            return self._is_for_super(parent)
         return isinstance(parent, cst.ClassDef) or (isinstance(parent, cst.Call) and parent.func is name)
 
     def _may_be(self, node: cst.CSTNode, cls: Class) -> bool:
@@ -58,11 +57,16 @@ class CalledAlone:
         if isinstance(parent, cst.Call):
             return parent.func is node
         if isinstance(parent, (cst.Arg, cst.Element)):
-            return self._is_broadcast(node)
+            return self._is_broadcast(node) or self._is_for_super(parent)
         if isinstance(parent, cst.Attribute) and parent.value is node:
             caller = self.tree.parent.get(parent)
             return parent.attr.value not in _RUNNING or (isinstance(caller, cst.Call) and caller.func is parent)
         return isinstance(parent, (cst.Attribute, cst.Assign, cst.AnnAssign, cst.AssignTarget, cst.Param, cst.Expr))
+
+    def _is_for_super(self, arg: cst.CSTNode) -> bool:
+        """`super(Weigh, self).__init__()` asks the class above it."""
+        call = self.tree.parent.get(arg)
+        return isinstance(call, cst.Call) and set(self.resolver.values(call.func)) == {External("builtins.super")}
 
     def _is_broadcast(self, node: cst.CSTNode) -> bool:
         """Whether it is given to a broadcast, alone or in a list."""

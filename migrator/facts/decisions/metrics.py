@@ -11,6 +11,7 @@ from migrator.analysis.losses import Losses
 from migrator.analysis.verdicts import SUM
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.files.writes import Files
 from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
@@ -105,6 +106,12 @@ class Metrics:
         is_own = is_mixed or any(isinstance(v, Object) or works_along_the_batch(v) for v in metrics)
         of_batches = not is_sum and self.losses.is_told_in_step(call)
         return MetricResult(call, func.value, is_mean, is_mean and is_sum, is_own, of_batches, is_mixed)
+
+    def is_of_statistics(self, result: MetricResult) -> bool:
+        """Whether the workers have told it of the same rows, which models with statistics of their own have seen."""
+        fed = [self.locality.of(told) for told in self.locality.metrics.fed_to(result.metric)]
+        by_fit = self.losses.is_told_in_step(result.call) or self.locality.metrics.is_fed_by_fit(result.metric)
+        return not by_fit and all(marks & ~Mark.STATISTIC == 0 for marks in fed)
 
     def _adds_up(self, metric: cst.BaseExpression) -> bool:
         """Whether the metric is told sums over the rows of a worker, one for each batch, as those of all are. Any but

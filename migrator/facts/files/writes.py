@@ -307,9 +307,12 @@ class Files:
         return any(map(known.WRITING_FUNCTIONS.match, self.resolver.public(call.func)))
 
     def _has_weights(self, owner: Value) -> bool:
-        # `self.model` inside of a Keras callback is the model that is being fitted.
-        if isinstance(owner, Member) and owner.name == "model":
-            return self._is_callback(owner.owner)
+        # `self.model` inside of a Keras callback is the model that is being fitted, and holds others.
+        part = owner
+        while isinstance(part, Member):
+            if part.name == "model" and self._is_callback(part.owner):
+                return True
+            part = part.owner
         return self.kinds.has_weights(owner)
 
     def _is_callback(self, value: Value) -> bool:
