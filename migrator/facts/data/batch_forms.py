@@ -197,9 +197,9 @@ class BatchForms:
         return is_same and self._comes_from(value, source, depth + 1)
 
     def _unpacked(self, param: cst.Param) -> list[cst.BaseExpression]:
-        """The dictionaries in which callers give it: `step(**batch)`."""
+        """The tuples and dictionaries in which callers give it: `step(*batch)`, `step(**batch)`."""
         callers = self.resolver.callers(self.resolver.function_of_parameter(param))
-        return [arg.value for call in callers for arg in call.args if arg.star == "**"]
+        return [arg.value for call in callers for arg in call.args if arg.star]
 
     def _is_part(self, node: cst.Subscript) -> bool:
         """`batch["x"]`, `batch[0]`"""

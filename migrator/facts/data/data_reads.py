@@ -41,6 +41,7 @@ class DataReads:
         self.numbers = numbers
         self._is_share = is_share
         self._contents = Contents(tree, resolver)
+        self._keeping: dict[Class, bool] = {}
 
     def of(self, body: cst.CSTNode, block: Statement) -> Iterator[cst.BaseExpression]:
         """What the code under the tape reads of data, in the order of the text.
@@ -214,6 +215,43 @@ class DataReads:
         targets = [cst.ensure_type(b.target, cst.Attribute) for b in self.tree.attributes.get(name, ())]
         return any(_is_of_options(owner) for target in targets for owner in self.resolver.values(target.value))
 
+    def _keeps_weights_alone(self, cls: Class) -> bool:
+        """Whether a class of no library's keeps weights, be it in objects of such classes, and else numbers and what
+        has no rows, either."""
+        if cls not in self._keeping:
+            self._keeping[cls] = False  # on the way to itself
+            kept = [*self._kept_by(cls)]
+            values = [b.value for b in kept if isinstance(b.value, cst.BaseExpression) and not b.path]
+            self._keeping[cls] = (
+                not self.resolver.derives_from(cls, lambda path: path != "builtins.object")
+                and len(values) == len(kept)
+                and all(self.is_number_or_constant(value) or self._lists_keepers(value) for value in values)
+                and any(self._is_variable(value) or self._lists_keepers(value) for value in values)
+            )
+        return self._keeping[cls]
+
+    def _kept_by(self, cls: Class) -> Iterator[Binding]:
+        """What gives attributes of its objects their values."""
+        for bindings in self.tree.attributes.values():
+            for binding in bindings:
+                owners = self.resolver.values(cst.ensure_type(binding.target, cst.Attribute).value)
+                if any(isinstance(v, Object) and cls in self.resolver.lineage(v.of) for v in owners):
+                    yield binding
+
+    def _lists_keepers(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a list of such objects and of layers, written out."""
+        values = self.resolver.values(node)
+        return bool(values) and all(
+            isinstance(v, Literal)
+            and isinstance(v.node, (cst.List, cst.Tuple))
+            and self._contents.is_made_of(v.node, self._is_keeper)
+            for v in values
+        )
+
+    def _is_keeper(self, node: cst.CSTNode) -> bool:
+        values = self.resolver.values(node)
+        return bool(values) and all(isinstance(v, (Object, Result)) and self._is_constant(v) for v in values)
+
     def _is_constant(self, value: Value) -> bool:
         """Weights, numbers, functions, losses: what has no rows."""
         if isinstance(value, Literal):
@@ -226,9 +264,8 @@ class DataReads:
         if _is_of_options(value):
             return not isinstance(value, Member) or not self._is_set(value.name)
         if isinstance(value, Object):
-            return self.kinds.has_weights(value) or self.resolver.derives_from(
-                value.of, lambda p: p.startswith("keras.")
-            )
+            is_of_keras = self.resolver.derives_from(value.of, lambda p: p.startswith("keras."))
+            return self.kinds.has_weights(value) or is_of_keras or self._keeps_weights_alone(value.of)
         path = calls(value)
         if isinstance(value, Result) and self._contents.is_made_of(value.call, self._is_variable):
             return True

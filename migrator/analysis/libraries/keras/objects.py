@@ -65,7 +65,10 @@ def _store_ends(run: Run, atom: v.Atom, args: Arguments) -> None:
 
 
 def store_parts(run: Run, atom: v.Atom, args: Arguments) -> None:
-    """What Keras's own `__init__` makes a model of: the ends of a functional one, or layers."""
+    """What Keras's own `__init__` makes a model of, the ends of a functional one, or layers; or wraps."""
+    wrapped = args.get("layer", 0)
+    if wrapped is not None and is_of(run, atom, lambda p: p == "keras.layers.Wrapper"):
+        run.heap.store(atom, "layer", wrapped)
     if is_of(run, atom, lambda p: p in api.MODEL_CLASSES):
         _store_ends(run, atom, args)
     layers = args.get("layers", 0)
