@@ -122,6 +122,12 @@ class Expressions:
             sizes = _sizes(sequences[0], operands[1])
             if sizes is not None:
                 return sizes
+        if operator == "BitOr" and any(map(_is_dictionary, operands)):
+            if all(_is_dictionary(o) or o.is_structure for o in operands):
+                made = Container("dict", Site(node, frame.context))
+                for operand in operands:
+                    self.run.objects.update(v.of(made), operand, node)
+                return v.of(made)
         if operator == "Multiply":
             several = self._a_row_each(operands, sequences, node) or self._repeated(operands, sequences, node, frame)
             if several is not None:
@@ -459,6 +465,11 @@ def _is_list(value: Value) -> bool:
     """Whether it surely is a list of Python's, however long."""
     only = value.only
     return isinstance(only, Tuple) or (isinstance(only, Container) and only.kind == "list")
+
+
+def _is_dictionary(value: Value) -> bool:
+    only = value.only
+    return isinstance(only, Container) and only.kind == "dict"
 
 
 def _sizes(first: Sequence[Value], others: Value) -> Value | None:

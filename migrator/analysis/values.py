@@ -369,6 +369,11 @@ class Value:
         return self.data.constant if self.data is not None and not self.objects else NOT_CONSTANT
 
     @property
+    def is_structure(self) -> bool:
+        """Whether it is a tuple or dictionary of tensors that stand alike, such as a batch of a dataset."""
+        return self.data is not None and self.data.nested and not self.objects
+
+    @property
     def is_none(self) -> bool:
         return self.constant is None
 

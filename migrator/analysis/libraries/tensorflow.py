@@ -229,7 +229,7 @@ def _items_at(display: cst.BaseExpression | None, count: int) -> dict[int | str,
 
 
 def _nested(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """`tf.nest.map_structure(f, x)`"""
+    """`tf.nest.map_structure(f, x)`, `keras.tree.map_structure(f, x)`"""
     if len(args.positional) < 2:
         return v.unseen("what is mapped here is not seen")
     if len(args.positional) == 2:
@@ -373,6 +373,7 @@ FUNCTIONS: dict[str, Handler] = {
     "tensorflow.py_function": _runs,
     "tensorflow.numpy_function": _runs,
     "tensorflow.nest.map_structure": _nested,
+    "keras.tree.map_structure": _nested,
     "tensorflow.print": lambda run, args, node, frame: NUMBER,
 }
 

@@ -118,8 +118,7 @@ def _fill(run: Run, owner: Value, added: Value, node: cst.CSTNode) -> None:
     """Puts what a dictionary or a sequence of pairs holds into a dictionary."""
     run.objects.update(owner, added, node)
     # Of several tensors, such as a batch of a dataset of dictionaries, the parts stand alike, by name or in pairs.
-    is_structure = added.data is not None and added.data.nested and not added.objects
-    if not is_structure and not any(isinstance(a, Container) and a.kind == "dict" for a in added):
+    if not added.is_structure and not any(isinstance(a, Container) and a.kind == "dict" for a in added):
         pair = run.objects.elements(added, node, node)
         key, item = run.objects.unpacked(pair, 2, None) if pair is not NOTHING else (NUMBER, NOTHING)
         run.objects.store_item(owner, key, item, node)
