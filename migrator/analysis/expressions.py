@@ -122,12 +122,15 @@ class Expressions:
             sizes = _sizes(sequences[0], operands[1])
             if sizes is not None:
                 return sizes
-        if operator == "BitOr" and any(map(_is_dictionary, operands)):
-            if all(_is_dictionary(o) or o.is_structure for o in operands):
-                made = Container("dict", Site(node, frame.context))
-                for operand in operands:
-                    self.run.objects.update(v.of(made), operand, node)
-                return v.of(made)
+        if (
+            operator == "BitOr"
+            and any(map(_is_dictionary, operands))
+            and all(_is_dictionary(o) or o.is_structure for o in operands)
+        ):
+            made = Container("dict", Site(node, frame.context))
+            for operand in operands:
+                self.run.objects.update(v.of(made), operand, node)
+            return v.of(made)
         if operator == "Multiply":
             several = self._a_row_each(operands, sequences, node) or self._repeated(operands, sequences, node, frame)
             if several is not None:

@@ -5,6 +5,7 @@ What may be another definition by then is each of those that it may replace.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import libcst as cst
 
 from migrator.analysis import namespaces, ops
 from migrator.analysis import values as v
+from migrator.analysis.libraries.python import made_names
 from migrator.analysis.placement import Unknown
 from migrator.analysis.values import (
     NONE,
@@ -65,16 +67,18 @@ class Redefined:
 
     # -- names that are not seen -------------------------------------------------------------------------------------
 
-    def store_somewhere(self, owner: Value, value: Value, node: cst.CSTNode) -> None:
-        """`setattr(obj, prefix + name, value)`: whichever of its attributes may be that now."""
+    def store_somewhere(
+        self, owner: Value, value: Value, node: cst.CSTNode, names: re.Pattern[str] | None = None
+    ) -> None:
+        """`setattr(obj, prefix + name, value)`: whichever of its attributes, by those `names`, may be that now."""
         if value.data is not None:
             value = v.join(value, NUMBER)
         for atom in owner:
-            for name in list(self._names(atom)):
-                if _may_replace(value, self._known(atom, name)):
+            for name in list(self.names_of(atom)):
+                if (names is None or names.match(name)) and _may_replace(value, self._known(atom, name)):
                     self.run.objects.store_attribute(v.of(atom), name, value, node)
             if isinstance(atom, Instance):
-                self.run.heap.store(atom, namespaces.ATTRIBUTE, value)
+                made_names.store(self.run, atom, value, names)
             elif isinstance(atom, External) and _is_callable(value):
                 self.run.heap.store(atom, _ANY_MEMBER, value)
         if owner.data is not None or any(isinstance(atom, (Made, Method)) for atom in owner):
@@ -82,7 +86,8 @@ class Redefined:
             if _is_callable(value):
                 self.run.objects.store_attribute(others, "call", value, node)
 
-    def _names(self, atom: Atom) -> Iterator[str]:
+    def names_of(self, atom: Atom) -> Iterator[str]:
+        """What the program has given it, or its class, a value by."""
         if isinstance(atom, (Instance, Made)):
             held = self.run.heap.fields(atom)
             yield from (name for name in held if isinstance(name, str) and name != namespaces.ATTRIBUTE)

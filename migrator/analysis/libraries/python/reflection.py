@@ -13,6 +13,7 @@ from migrator.analysis import namespaces
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.python import made_names
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
 from migrator.analysis.values import (
@@ -87,9 +88,13 @@ def _get_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -
     if len(args.positional) < 2:
         return v.unseen("what getattr gives is not seen")
     owner, name = args.positional[0], args.positional[1].constant
-    if not isinstance(name, str):
-        return v.unseen("which attribute this is cannot be seen")
-    found = run.objects.attribute(owner, name, node)
+    if isinstance(name, str):
+        found = run.objects.attribute(owner, name, node)
+    else:
+        names = made_names.spelled(args.nodes.get(1))
+        found = (made_names.attribute(run, owner, names, node) if names is not None else None) or v.unseen(
+            "which attribute this is cannot be seen"
+        )
     return v.join(found, args.positional[2]) if len(args.positional) > 2 else found
 
 
@@ -100,7 +105,7 @@ def _set_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -
     if isinstance(name.constant, str):
         run.objects.store_attribute(owner, name.constant, value, node)
     else:
-        run.redefined.store_somewhere(owner, value, node)
+        run.redefined.store_somewhere(owner, value, node, made_names.spelled(args.nodes.get(1)))
     return NONE
 
 
