@@ -17,7 +17,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.frames import Names
 from migrator.analysis.ops.call import Arg, Op
-from migrator.analysis.ops.moving import Joins
+from migrator.analysis.ops.moving import Joins, Reshape
 from migrator.analysis.placement import Scaled, Sharded, options
 from migrator.analysis.values import Data, Site, Value
 from migrator.facts.program.tree import FunctionLike, Tree
@@ -151,12 +151,17 @@ def _has_rows(data: Data) -> bool:
 
 def kept(op: Op | None, given: Sequence[Data], result: Value) -> Value:
     """The result of the op with the batch that it is of."""
+    if op is not None and isinstance(op.kind, Reshape) and len(list(filter(_has_rows, given))) == 1:
+        given = [*filter(_has_rows, given)]  # and not what tells the shape
     batch = of_one(given, aligned=op is None or not isinstance(op.kind, Joins))
     return v.mapped(result, lambda d: replace(d, batch=_NONE if d.is_replicated else batch))
 
 
-def are_of_several(given: Sequence[Data], result: Arg) -> bool:
-    """Whether a number of rows meets there what is not proven to be of the same batch, other than to be added to it."""
+def are_of_several(op: Op | None, given: Sequence[Data], result: Arg) -> bool:
+    """Whether a number of rows meets there what is not proven to be of the same batch, other than to be added to it, or
+    to tell its form: rows have as many numbers as that says."""
+    if op is not None and isinstance(op.kind, Reshape):
+        return False
     apart = [d for d in given if not d.is_replicated]
     if len(apart) < 2 or not any(isinstance(p, Scaled) for d in apart for p in options(d.placement)):
         return False

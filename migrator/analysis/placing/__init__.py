@@ -117,7 +117,7 @@ class Placing:
             return repaired(self.run, op, result)
         if result.on_trust and not op.symbolic:
             self.run.trust(op.node, self.run.trusted_rows, result.on_trust)
-        if not op.symbolic and same_batch.are_of_several(op.leaves, result):
+        if not op.symbolic and same_batch.are_of_several(op.row, op.leaves, result):
             return gathered(self.run, op, UNLIKE, ordered=False)
         reduction = _reduction(result, op.leaves)
         if reduction:
