@@ -74,6 +74,27 @@ class BatchForms:
             for node in known
         )
 
+    def are_samples(
+        self, batches: Iterable[cst.BaseExpression], user: cst.CSTNode, parameters: Iterable[str] = ()
+    ) -> bool:
+        """Whether the first axis is surely that of the samples: two arrays are cut by the same indices, or a Keras
+        model or layer takes the batch as it is."""
+        cut = [rows for b in batches for rows in self.rows.several(b)]
+        if len({rows.array for rows in cut}) > 1 and len({rows.chosen for rows in cut}) == 1:
+            return True
+        names = {b.value for b in batches if isinstance(b, cst.Name)} | set(parameters)
+        return len(cut) == 1 and any(
+            self.tree.contains(user, call)
+            and bool(call.args)
+            and self._is_one_of(call.args[0].value, names, batches)
+            and any(self.kinds.has_weights(v) for v in self.resolver.values(call.func))
+            for call in self.tree.calls
+        )
+
+    @staticmethod
+    def _is_one_of(node: cst.BaseExpression, names: set[str], batches: Iterable[cst.BaseExpression]) -> bool:
+        return (isinstance(node, cst.Name) and node.value in names) or any(node is b for b in batches)
+
     def _bindings(self, node: cst.BaseExpression) -> list[Binding]:
         """What the name is bound by, and what that only adds to."""
         found = dict.fromkeys(self.resolver.reaching(node) if isinstance(node, cst.Name) else ())
