@@ -29,27 +29,13 @@ class WorkerShares:
     def is_share(self, node: cst.CSTNode, passed: frozenset[Binding] = frozenset()) -> bool:
         """Whether the expression is a worker's share already; `passed`: bindings that are on the way."""
         if isinstance(node, (cst.Name, cst.Attribute)):
-            found = {*self._bindings(node)} - passed
+            found = {*self.resolver.bound(node)} - passed
             return bool(found) and all(self._binds_share(b, passed | found) for b in found)
         return self._ranks.is_slice(node) or (
             isinstance(node, cst.Call)
             and any(vocabulary.has_role(name, Role.SHARD) for name in self.resolver.public(node.func))
         )
 
-    def _bindings(self, node: cst.Name | cst.Attribute) -> list[Binding]:
-        return self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
-
     def _binds_share(self, binding: Binding, passed: frozenset[Binding]) -> bool:
-        if binding.kind == "param" and isinstance(binding.node, cst.Param):
-            given = self.resolver.given(binding.node)
-            return bool(given) and all(self.is_share(each, passed) for each in given)
-        return binding.value is not None and self.is_share(_part(binding.value, binding.path), passed)
-
-
-def _part(value: cst.CSTNode, path: tuple[int, ...]) -> cst.CSTNode:
-    """What a tuple that is written out has at that path."""
-    for index in path:
-        if not isinstance(value, (cst.Tuple, cst.List)) or not -len(value.elements) <= index < len(value.elements):
-            break
-        value = value.elements[index].value
-    return value
+        given = self._ranks.origins.bound(binding)
+        return bool(given) and all(self.is_share(each, passed) for each in given)

@@ -87,7 +87,7 @@ class KeptRows:
         """Whether the script makes an array of it, of other than a worker's rows."""
         if not isinstance(held, (cst.Name, cst.Attribute)):
             return False
-        bindings = self.resolver.bindings_of(held) if isinstance(held, cst.Attribute) else self.resolver.reaching(held)
+        bindings = self.resolver.bound(held)
         made = [part_at(b.value, b.path) if b.value is not None else None for b in bindings]
         return bool(made) and all(map(self._makes_table, made))
 

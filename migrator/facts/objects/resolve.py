@@ -93,7 +93,7 @@ class Resolver:
         self.kin, self.subclasses = classes.kin, classes.heirs.subclasses
         self.attribute_bindings = classes.attribute_bindings
         self.reaching, self.reaching_at, self.bindings_of = names.reaching, names.reaching_at, names.bindings_of
-        self.class_bindings_of = names.class_bindings_of
+        self.class_bindings_of, self.bound = names.class_bindings_of, names.bound
         self.variable, self.uses, self.reads_of = names.variable, names.uses, names.reads_of
         self.callers, self.given, self.arguments = graph.callers, graph.given, graph.arguments
         self.run_by_partials = graph.run_by_partials
