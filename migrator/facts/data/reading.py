@@ -161,12 +161,7 @@ class Reading:
         return [b for bs in self.tree.scope_of(call).bindings.values() for b in bs if _is_given(b, call)]
 
     def _is_under_tape(self, node: cst.CSTNode) -> bool:
-        return any(
-            isinstance(owner, cst.With) and any(map(self.kinds.is_tape, self.resolver.values(item.item)))
-            for owner in self.tree.ancestors(node)
-            if isinstance(owner, cst.With)
-            for item in owner.items
-        )
+        return any(owner in self.training.tapes for owner in self.tree.ancestors(node))
 
     def _is_trained_on(self, node: cst.CSTNode) -> bool:
         for owner in self.tree.ancestors(node):
