@@ -155,7 +155,7 @@ class FullBatches:
             return node is source
         if isinstance(node, cst.Call):
             cast = node.func.value if _keeps(node) and isinstance(node.func, cst.Attribute) else None
-            if cast is None and node.args and self._calls_one_of(node, _CASTING):
+            if cast is None and node.args and self.resolver.calls_one_of(node, _CASTING):
                 cast = node.args[0].value
             return cast is not None and self._stands_for(cast, source, depth + 1)
         found = self.resolver.bound(node)
@@ -198,9 +198,6 @@ class FullBatches:
         found = self.resolver.bound(node)
         plain = [b.value for b in found if b.kind == "assign" and not b.path and b.value is not None]
         return len(plain) == len(found) == 1 and self._is_made_of(plain[0], source, depth + 1)
-
-    def _calls_one_of(self, call: cst.Call, paths: frozenset[str]) -> bool:
-        return any(path in paths for path in self.resolver.public(call.func))
 
     # -- places --------------------------------------------------------------------------------------------------
 

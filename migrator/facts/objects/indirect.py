@@ -32,6 +32,7 @@ from migrator.facts.objects.values import (
     Value,
     calls,
 )
+from migrator.facts.program.syntax import text_of
 from migrator.facts.program.tree import FunctionLike, Tree
 from migrator.worklist import Worklist
 
@@ -130,7 +131,7 @@ class Indirect:
         for call in self.tree.calls:
             if len(call.args) == 3 and _SETATTR in self.resolver.values(call.func):
                 put = self.resolver.values(call.args[2].value)
-                name = _text(call.args[1].value)
+                name = text_of(call.args[1].value)
                 if any(isinstance(v, Function) or calls(v) == _METHOD for v in put):
                     found |= {name} if name else methods
         return found
@@ -141,13 +142,13 @@ class Indirect:
             value = value.of if isinstance(value, Element) else value.owner
         path = calls(value)
         if path == "operator.methodcaller" and isinstance(value, Result) and value.call.args:
-            name = _text(value.call.args[0].value)
+            name = text_of(value.call.args[0].value)
             methods = (f for f in self.tree.functions if self.tree.class_of(f) is not None)
             yield from (f for f in methods if name in ("", f.name.value))
         if path in ("builtins.globals", "builtins.locals", "builtins.vars", "builtins.eval"):
             yield from self.tree.functions
         elif path == "builtins.getattr" and isinstance(value, Result) and len(value.call.args) > 1:
-            name = _text(value.call.args[1].value)
+            name = text_of(value.call.args[1].value)
             owners = self.resolver.values(value.call.args[0].value)
             classes = {
                 c.node for v in owners if isinstance(v, (Object, Class)) for c in self.resolver.kin(_class_of(v))
@@ -528,10 +529,6 @@ def _name(node: cst.Name | cst.Attribute) -> str:
 def _only_binds(decorator: cst.Decorator) -> bool:
     """`@staticmethod`: what is called stays the function as it is written."""
     return isinstance(decorator.decorator, cst.Name) and decorator.decorator.value in ("staticmethod", "classmethod")
-
-
-def _text(node: cst.CSTNode) -> str:
-    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
 
 
 def _built_with(value: Value) -> list[cst.BaseExpression]:
