@@ -158,7 +158,7 @@ class Functions:
         handed on where it is not seen what is called."""
         if _ON_WHOLE_DATA in self.resolver.public(call.func):
             return  # which gives the function back, and runs nothing
-        functions, given = self.indirect.handed(call)
+        functions, given = self.indirect.handed(call, is_seen=self._run_at(call) is not None)
         is_loop = self.loops.link(call)
         is_described = self._is_described(call)
         for function in functions:

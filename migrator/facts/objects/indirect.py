@@ -55,13 +55,13 @@ _PUTTING = frozenset({
 # something else unseen: of what a layer or a loss runs, the parameters are known to be a worker's rows.
 _RUNNING = (
     "tensorflow.data.", "keras.layers.", "keras.losses.", "keras.metrics.", "tensorflow.feature_column.", "pandas.",
+    "builtins.map", "builtins.filter", "builtins.sorted", "builtins.min", "builtins.max", "functools.reduce",
 )  # fmt: skip
 # They keep the functions that they are given, in what they make or as they are: none runs yet.
 _KEEPING = re.compile(
     r"^functools\.partial$|^tensorflow\.feature_column\.|^builtins\.(?:zip|enumerate|list|tuple|reversed|dict|len)$"
     r"|^keras\.(?:activations|initializers|regularizers|constraints|losses|metrics)\.get$"
 )
-
 _DESCRIPTIONS = frozenset({"__name__", "__qualname__", "__doc__", "__module__"})
 _DESCRIBING = frozenset({"functools.wraps", "functools.update_wrapper"})
 
@@ -75,8 +75,9 @@ class Indirect:
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def handed(self, call: cst.Call) -> tuple[list[FunctionLike], list[cst.BaseExpression]]:
-        """The functions that the call may run with what it is given, and what that is."""
+    def handed(self, call: cst.Call, *, is_seen: bool = False) -> tuple[list[FunctionLike], list[cst.BaseExpression]]:
+        """The functions that the call may run with what it is given, and what that is; `is_seen`: all that it calls by
+        itself are known otherwise."""
         values = self.resolver.values(call.func)
         if values and (_PARTIAL in values or all(isinstance(v, External) and _KEEPING.match(v.path) for v in values)):
             return [], []  # nothing runs yet
@@ -89,7 +90,7 @@ class Indirect:
         found += [f for f in self._methods_of_unseen(call) if accepts(f, call)]
         wrapped = self.wrapped_by(call)
         found += wrapped
-        if not wrapped and self._is_unseen(call):
+        if not wrapped and not is_seen and self._is_unseen(call):
             found += [f for f in self._escaped if accepts(f, call)]
         found += [w for f in found if isinstance(f, cst.FunctionDef) for w in self.wrappers(f)]
         return list(dict.fromkeys(found)), given
@@ -224,42 +225,23 @@ class Indirect:
         return list(found)
 
     def _is_run_where_given(self, function: cst.BaseExpression) -> bool:
-        """Whether the function is handed to what runs it itself, with what that has, and gives it to nobody; by a name
-        that it gets, too, which is read nowhere else."""
+        """Whether the function is handed to what runs it itself, with what that has, and gives it to nobody."""
         parent = self.tree.parent.get(function)
-        if isinstance(parent, cst.Assign) and all(isinstance(t.target, cst.Name) for t in parent.targets):
-            scope = self.tree.scope_of(cst.ensure_type(parent.targets[0].target, cst.Name))
-            names = [t.target.value for t in parent.targets if isinstance(t.target, cst.Name)]
-            reads = [node for name in names for node in self._read_apart(name)]
-            is_local = isinstance(scope.node, cst.FunctionDef) and not any(map(self._calls_of, names))
-            return is_local and all(self._is_argument_of_running(node) for node in reads)
-        return self._is_argument_of_running(function)
-
-    def _is_argument_of_running(self, node: cst.BaseExpression) -> bool:
-        parent = self.tree.parent.get(node)
-        if isinstance(parent, cst.AssignTarget):
-            return True
         call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
         values = self.resolver.values(call.func) if isinstance(call, cst.Call) else ()
         return bool(values) and all(origin(v).startswith(_RUNNING) for v in values)
 
-    def _calls_of(self, name: str) -> list[cst.Call]:
-        """The calls of what has that name, be it a method."""
-        return [c for c in self.tree.calls if isinstance(c.func, (cst.Name, cst.Attribute)) and _name(c.func) == name]
-
     def _is_made_to_be_given(self, function: FunctionLike, read: cst.CSTNode) -> bool:
-        """Whether it is read where its maker returns it, and each call of that hands it to what runs it itself:
-        `Lambda(shuffled(2))`."""
-        maker, parent = self.tree.function_of(function), self.tree.parent.get(read)
-        if not isinstance(maker, cst.FunctionDef) or not isinstance(parent, cst.Return):
+        """Whether its maker returns it there, of which nothing reads the name but calls that hand it to what runs it
+        itself: `Lambda(shuffled(2))`."""
+        maker = self.tree.function_of(function)
+        if not isinstance(maker, cst.FunctionDef) or maker.decorators:
             return False
-        if self.tree.function_of(parent) is not maker or not all(map(_only_binds, maker.decorators)):
-            return False
-        if any(True for _ in self._read_apart(maker.name.value)):
+        if not isinstance(self.tree.parent.get(read), cst.Return) or self.tree.function_of(read) is not maker:
             return False
         callers = self.resolver.callers(maker)
-        are_seen = bool(callers) and set(self._calls_of(maker.name.value)) <= set(callers)
-        return are_seen and all(map(self._is_run_where_given, callers))
+        is_seen = len(self.tree.names[maker.name.value]) == len(callers) + 1
+        return is_seen and bool(callers) and all(map(self._is_run_where_given, callers))
 
     def _is_seen_wrapped(self, function: cst.FunctionDef) -> bool:
         """Whether what its decorators make of it is all that calls it besides those that name it."""
@@ -296,29 +278,12 @@ class Indirect:
 
     def _escapes(self, function: cst.Lambda) -> bool:
         parent = self.tree.parent.get(function)
-        if isinstance(parent, cst.Arg):
-            call = self.tree.parent.get(parent)
-            return isinstance(call, cst.Call) and not self._runs_itself(call)
-        if isinstance(parent, cst.Return):
-            return not self._is_made_to_be_given(function, function)
-        if isinstance(parent, cst.Assign) and all(isinstance(t.target, cst.Name) for t in parent.targets):
-            names = [t.target.value for t in parent.targets if isinstance(t.target, cst.Name)]
-            return any(
-                any(isinstance(v, Function) and v.node is function for v in self.resolver.values(node))
-                for name in names
-                for node in self._read_apart(name)
-            )
-        return True
-
-    def _runs_itself(self, call: cst.Call) -> bool:
-        """Whether what is called runs the functions it is given and gives them to nobody: `dataset.map(parse)`."""
-        values = self.resolver.values(call.func)
-        paths = [origin(v) for v in values]
-        return bool(paths) and all(
-            path.startswith(("tensorflow.", "keras.", "numpy.", "pandas.", "lockstep."))
-            or path in ("builtins.map", "builtins.filter", "builtins.sorted", "builtins.min", "builtins.max")
-            or path == "functools.reduce"
-            for path in paths
+        if not isinstance(parent, cst.Assign) or not all(isinstance(t.target, cst.Name) for t in parent.targets):
+            return not self._is_run_where_given(function) and not self._is_made_to_be_given(function, function)
+        return any(
+            any(isinstance(v, Function) and v.node is function for v in self.resolver.values(node))
+            for target in parent.targets
+            for node in self._read_apart(cst.ensure_type(target.target, cst.Name).value)
         )
 
     def _read_apart(self, name: str) -> Iterator[cst.Name | cst.Attribute]:
@@ -520,15 +485,6 @@ def _is_of_any(value: Value) -> bool:
 
 def _class_of(value: Object | Class) -> Class:
     return value.of if isinstance(value, Object) else value
-
-
-def _name(node: cst.Name | cst.Attribute) -> str:
-    return node.value if isinstance(node, cst.Name) else node.attr.value
-
-
-def _only_binds(decorator: cst.Decorator) -> bool:
-    """`@staticmethod`: what is called stays the function as it is written."""
-    return isinstance(decorator.decorator, cst.Name) and decorator.decorator.value in ("staticmethod", "classmethod")
 
 
 def _built_with(value: Value) -> list[cst.BaseExpression]:
