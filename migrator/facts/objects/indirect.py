@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
+from typing import Callable, Optional
 
 import libcst as cst
 
@@ -62,22 +63,25 @@ _KEEPING = re.compile(
     r"^functools\.partial$|^tensorflow\.feature_column\.|^builtins\.(?:zip|enumerate|list|tuple|reversed|dict|len)$"
     r"|^keras\.(?:activations|initializers|regularizers|constraints|losses|metrics)\.get$"
 )
-_DESCRIPTIONS = frozenset({"__name__", "__qualname__", "__doc__", "__module__"})
-_DESCRIBING = frozenset({"functools.wraps", "functools.update_wrapper"})
+
+
+RunAt = Callable[[cst.Call], Optional[Collection[FunctionLike]]]
 
 
 class Indirect:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, run_at: RunAt) -> None:
+        """`run_at`: the functions of the program that the abstract run has seen a call run, and no other; None where it
+        has not seen all of them."""
         self.tree = tree
+        self.run_at = run_at
         self.resolver = resolver
         self.kinds = kinds
         self.operators = Operators(tree, resolver, self._run_by)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def handed(self, call: cst.Call, *, is_seen: bool = False) -> tuple[list[FunctionLike], list[cst.BaseExpression]]:
-        """The functions that the call may run with what it is given, and what that is; `is_seen`: all that it calls by
-        itself are known otherwise."""
+    def handed(self, call: cst.Call) -> tuple[list[FunctionLike], list[cst.BaseExpression]]:
+        """The functions that the call may run with what it is given, and what that is."""
         values = self.resolver.values(call.func)
         if values and (_PARTIAL in values or all(isinstance(v, External) and _KEEPING.match(v.path) for v in values)):
             return [], []  # nothing runs yet
@@ -88,9 +92,8 @@ class Indirect:
         by_name = [(f, value) for value in values for f in self._looked_up(value)]
         found += [f for f, value in by_name if calls(value) == "operator.methodcaller" or accepts(f, call)]
         found += [f for f in self._methods_of_unseen(call) if accepts(f, call)]
-        wrapped = self.wrapped_by(call)
-        found += wrapped
-        if not wrapped and not is_seen and self._is_unseen(call):
+        found += [f for f in self.run_at(call) or () if call not in self.resolver.callers(f)]
+        if self._is_unseen(call):
             found += [f for f in self._escaped if accepts(f, call)]
         found += [w for f in found if isinstance(f, cst.FunctionDef) for w in self.wrappers(f)]
         return list(dict.fromkeys(found)), given
@@ -108,6 +111,8 @@ class Indirect:
 
     def _is_unseen(self, call: cst.Call) -> bool:
         """Whether the call may run functions that it does not show."""
+        if self.run_at(call) is not None:
+            return False
         if isinstance(call.func, cst.Attribute):
             if self.is_overwritten(call):
                 return True
@@ -211,12 +216,10 @@ class Indirect:
         """Functions of the script that it stores or hands on, so that calls may run them that do not show it."""
         found: dict[FunctionLike, None] = {}
         for function in self.tree.functions:
-            if (self.wrappers(function) and not self._is_seen_wrapped(function)) or any(
+            if self.wrappers(function) or any(
                 any(isinstance(v, Function) and v.node is function for v in self.resolver.values(node))
                 for node in self._read_apart(function.name.value)
-                if not self._is_run_where_given(node)
-                and not self._is_made_to_be_given(function, node)
-                and not self._stands_for_decorated(function, node)
+                if not self._is_run_where_given(node) and not self._is_made_to_be_given(function, node)
             ):
                 found[function] = None
         # Nothing reads the name of what runs where objects are called that are not seen.
@@ -242,39 +245,6 @@ class Indirect:
         callers = self.resolver.callers(maker)
         is_seen = len(self.tree.names[maker.name.value]) == len(callers) + 1
         return is_seen and bool(callers) and all(map(self._is_run_where_given, callers))
-
-    def _is_seen_wrapped(self, function: cst.FunctionDef) -> bool:
-        """Whether what its decorators make of it is all that calls it besides those that name it."""
-        decorators = list(self._decorators_of(function))
-        return len(decorators) == len(function.decorators) and all(map(self._calls_what_it_decorates, decorators))
-
-    def _calls_what_it_decorates(self, decorator: cst.FunctionDef) -> bool:
-        """Whether the decorator does nothing with the function but call it, and give its own to nobody else."""
-        params = [*decorator.params.posonly_params, *decorator.params.params]
-        if len(params) != 1 or not self._only_decorates(decorator):
-            return False
-        reads = [node for node in self._read_apart(params[0].name.value) if self.tree.contains(decorator, node)]
-        return all(isinstance(self.tree.parent.get(node), cst.Param) or self._is_described(node) for node in reads)
-
-    def _is_described(self, function: cst.BaseExpression) -> bool:
-        """Whether only its name and documentation are taken: `functools.wraps(function)`, `function.__name__`."""
-        parent = self.tree.parent.get(function)
-        if isinstance(parent, cst.Attribute):
-            return parent.attr.value in _DESCRIPTIONS
-        call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
-        values = self.resolver.values(call.func) if isinstance(call, cst.Call) else ()
-        return bool(values) and all(origin(v) in _DESCRIBING for v in values)
-
-    def _stands_for_decorated(self, function: FunctionLike, read: cst.CSTNode) -> bool:
-        """Whether it is read where a decorator puts it in the place of functions that are nowhere read themselves."""
-        decorator, parent = self.tree.function_of(function), self.tree.parent.get(read)
-        if not isinstance(decorator, cst.FunctionDef) or not isinstance(parent, cst.Return):
-            return False
-        if self.tree.function_of(parent) is not decorator or not self._calls_what_it_decorates(decorator):
-            return False
-        decorated = [f for f in self._decorated_by.get(decorator, ()) if isinstance(f, cst.FunctionDef)]
-        names = {f.name.value for f in decorated if f is not function}
-        return bool(names) and not any(True for name in names for _ in self._read_apart(name))
 
     def _escapes(self, function: cst.Lambda) -> bool:
         parent = self.tree.parent.get(function)
@@ -316,7 +286,7 @@ class Indirect:
             if isinstance(value, Result) and value.function == _PARTIAL and value.call.args:
                 found.update(dict.fromkeys(self._methods_behind(value.call.args[0].value)))
         is_direct = isinstance(call.func, cst.Attribute) and any(isinstance(v, Member) for v in values)
-        is_unseen = self._is_unseen(call) and not self.wrapped_by(call)
+        is_unseen = self._is_unseen(call)
         if not is_direct and (is_unseen or any(isinstance(v, Member) for v in values)):
             found.update(dict.fromkeys(self._stored_methods))
         return list(dict.fromkeys([*(method.value for method in found), *more]))
@@ -373,60 +343,6 @@ class Indirect:
             if made:
                 found[function] = list(made)
         return found
-
-    def wrapped_by(self, call: cst.Call) -> list[FunctionLike]:
-        """The functions that the call runs where a decorator calls what it has decorated: `f(*args)` in what `timed(f)`
-        makes; none where that may be called with others, too."""
-        values = self.resolver.values(call.func) if isinstance(call.func, cst.Name) else ()
-        if len(values) != 1 or not isinstance(values[0], Parameter):
-            return []
-        param = values[0].node
-        decorator = self.resolver.function_of_parameter(param)
-        if not isinstance(decorator, cst.FunctionDef) or self.tree.class_of(decorator) is not None:
-            return []
-        is_first = [*decorator.params.posonly_params, *decorator.params.params][:1] == [param]
-        return self._decorated_by.get(decorator, []) if is_first and self._only_decorates(decorator) else []
-
-    @cached_property
-    def _decorated_by(self) -> dict[cst.FunctionDef, list[FunctionLike]]:
-        """By functions of the script what they decorate, with what other decorators make of that; no classes."""
-        found: dict[cst.FunctionDef, dict[FunctionLike, None]] = defaultdict(dict)
-        for function in self.tree.functions:
-            for decorator in self._decorators_of(function):
-                found[decorator].update(dict.fromkeys([function, *self.wrappers(function)]))
-        for cls in self.tree.classes:
-            for decorator in self._decorators_of(cls):
-                found[decorator] = {}
-        return {decorator: list(functions) for decorator, functions in found.items()}
-
-    def _decorators_of(self, node: cst.FunctionDef | cst.ClassDef) -> Iterator[cst.FunctionDef]:
-        for decorator in node.decorators:
-            for value in self.resolver.values(decorator.decorator):
-                if isinstance(value, Function) and isinstance(value.node, cst.FunctionDef):
-                    yield value.node
-
-    def _only_decorates(self, function: cst.FunctionDef) -> bool:
-        """Whether the script names the function in decorators alone, or gives it back to such from the one around it:
-        `@timed("step")`."""
-        if function.name.value in self._imported_otherwise or any(self.resolver.callers(function)):
-            return False
-        reads = list(self._read_apart(function.name.value))
-        maker = self.tree.function_of(function)
-        if not isinstance(maker, cst.FunctionDef):
-            return not reads
-        callers = self.resolver.callers(maker)
-        return (
-            all(isinstance(self.tree.parent.get(node), cst.Return) for node in reads)
-            and maker.name.value not in self._imported_otherwise
-            and not any(True for _ in self._read_apart(maker.name.value))
-            and all(isinstance(self.tree.parent.get(call), cst.Decorator) for call in callers)
-        )
-
-    @cached_property
-    def _imported_otherwise(self) -> set[str]:
-        """What files of the program import by another name."""
-        names = [alias.name for alias in self.tree.all_of(cst.ImportAlias) if alias.asname is not None]
-        return {name.value if isinstance(name, cst.Name) else name.attr.value for name in names}
 
     def _dispatched_to(self, function: cst.FunctionDef) -> Iterator[FunctionLike]:
         """The functions of which `@functools.singledispatch` picks one by the type of an argument."""
