@@ -11,7 +11,6 @@ from typing import Union
 
 import libcst as cst
 
-from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, calls
 from migrator.facts.program.tree import Binding, Statement, Tree
@@ -36,10 +35,9 @@ _REDUCING = frozenset({"mean", "sum", "max", "min"})
 
 
 class MadeBefore:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver) -> None:
         self.tree = tree
         self.resolver = resolver
-        self.kinds = kinds
 
     def stays_whole(self, node: cst.BaseExpression, block: Statement) -> bool:
         """Whether it is the same in all turns of the loop that the tape stands in, or in all calls of its function, and

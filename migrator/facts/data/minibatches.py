@@ -46,14 +46,13 @@ class MinibatchFinder:
         self.tree = tree
         self.ranks = ranks
         self.resolver = resolver
-        self.kinds = kinds
         self.training = training
         self.reading = reading
         self.rows = RowFinder(tree, resolver)
         self.earlier = EarlierCuts(tree, resolver, self.rows)
         self.shares = WorkerShares(tree, resolver, ranks, self.earlier)
         self.numbers = Numbers(resolver)
-        self.before = MadeBefore(tree, resolver, kinds)
+        self.before = MadeBefore(tree, resolver)
         self.reads = DataReads(tree, resolver, kinds, trained, self.rows, self.numbers, self.shares.is_share)
         self.forms = BatchForms(tree, resolver, kinds, self.rows, self.numbers)
         self.by_models = MadeByModels(tree, resolver, kinds, training, self.reads)

@@ -133,7 +133,7 @@ class Noise:
                 if isinstance(value, External) and value.path in _SAME_ROWS and call.args[0] is owner:
                     yield call
                 elif isinstance(value, Function) and isinstance(value.node, cst.FunctionDef):
-                    yield from self.shapes.loads_of_parameter(value, call, node)
+                    yield from self.shapes.loads_of_parameter(value, node)
                 elif isinstance(value, Object) and self.kinds.has_weights(value):
                     method = self.resolver.method(value.of, "call")
-                    yield from self.shapes.loads_of_parameter(Function(method), call, node) if method else ()
+                    yield from self.shapes.loads_of_parameter(Function(method), node) if method else ()

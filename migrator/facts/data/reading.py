@@ -9,7 +9,6 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.data.pipelines import Pipelines
-from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Result, is_call_of
 from migrator.facts.program.syntax import part_at
@@ -27,10 +26,9 @@ class Consumption:
 
 
 class Reading:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training, pipelines: Pipelines) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training, pipelines: Pipelines) -> None:
         self.tree = tree
         self.resolver = resolver
-        self.kinds = kinds
         self.training = training
         self.pipelines = pipelines
 

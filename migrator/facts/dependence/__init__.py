@@ -69,7 +69,7 @@ class Dependence(Graph):
         sizes = Sizes(tree, resolver, kinds, names)
         self._functions = functions = Functions(self, tree, resolver, indirect, met_at)
         namespaces = Namespaces(self, tree, resolver, kinds, names)
-        handed_back = HandedBack(tree, resolver, indirect, functions)
+        handed_back = HandedBack(tree, resolver, functions)
         containers = Containers(self, tree, resolver, kinds, indirect, names, namespaces, handed_back)
         self._containers = containers
         self._items = items = Items(self, tree, resolver, indirect, namespaces, containers)

@@ -68,7 +68,7 @@ class Training:
         self.flow = GradientFlow(tree, resolver, kinds)
         self._accumulators = Accumulators(tree, resolver, self.flow)
         self._unnamed = Unnamed(tree)
-        self._own_steps = OwnSteps(tree, resolver, kinds)
+        self._own_steps = OwnSteps(tree, resolver)
 
     # -- fit -----------------------------------------------------------------------------------------------------
 
