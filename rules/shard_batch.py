@@ -47,7 +47,7 @@ def shard_batch(facts: Facts) -> Findings:
 def _is_sharded(facts: Facts, call: cst.Call) -> bool:
     """Whether the batch is this worker's own: cut in the call, or where the dataset is read that it comes from."""
     given = [arg.value for arg in call.args]
-    if any(facts.ranks.depends_on_rank(n) or facts.minibatches.is_share_at(n, call) for n in given):
+    if any(facts.ranks.depends_on_rank(n) or facts.minibatches.shares.is_share_at(n, call) for n in given):
         return True
     cut = {id(c.reader) for c in facts.sharding.consumptions}
     read = facts.reading.around(call)

@@ -249,8 +249,8 @@ class Losses:
     def run_at(self, call: cst.Call) -> list[FunctionLike] | None:
         """The functions of the program that the call runs, and no other; None where not all of them are seen."""
         value = self._run.seen.get(call.func) if not self.too_much else None
-        if value is None or value.data is not None or not value.objects:
-            return None
+        if value is None or (value.data is not None and value.data.constant is not None) or not value.objects:
+            return None  # None, which `table.get("step")` may give, runs nothing
         found = [atom.function if isinstance(atom, v.Bound) else atom for atom in value]
         nodes = [atom.node for atom in found if isinstance(atom, v.Function)]
         return nodes if len(nodes) == len(found) else None

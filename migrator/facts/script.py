@@ -135,7 +135,7 @@ class Facts:
 
     @cached_property
     def reading(self) -> Reading:
-        return Reading(self.tree, self.resolver, self.kinds, self.training, self.pipelines)
+        return Reading(self.tree, self.resolver, self.training, self.pipelines)
 
     @cached_property
     def unsupported(self) -> Unsupported:

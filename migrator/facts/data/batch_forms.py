@@ -6,7 +6,7 @@ statement, or are arrays. How the loss adds up over the workers' rows is proven 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -73,6 +73,27 @@ class BatchForms:
             or statements & {b.node for b in self._sources(node)}
             for node in known
         )
+
+    def are_samples(
+        self, batches: Iterable[cst.BaseExpression], user: cst.CSTNode, parameters: Iterable[str] = ()
+    ) -> bool:
+        """Whether the first axis is surely that of the samples: two arrays are cut by the same indices, or a Keras
+        model or layer takes the batch as it is."""
+        cut = [rows for b in batches for rows in self.rows.several(b)]
+        if len({rows.array for rows in cut}) > 1 and len({rows.chosen for rows in cut}) == 1:
+            return True
+        names = {b.value for b in batches if isinstance(b, cst.Name)} | set(parameters)
+        return len(cut) == 1 and any(
+            self.tree.contains(user, call)
+            and bool(call.args)
+            and self._is_one_of(call.args[0].value, names, batches)
+            and any(self.kinds.has_weights(v) for v in self.resolver.values(call.func))
+            for call in self.tree.calls
+        )
+
+    @staticmethod
+    def _is_one_of(node: cst.BaseExpression, names: set[str], batches: Iterable[cst.BaseExpression]) -> bool:
+        return (isinstance(node, cst.Name) and node.value in names) or any(node is b for b in batches)
 
     def _bindings(self, node: cst.BaseExpression) -> list[Binding]:
         """What the name is bound by, and what that only adds to."""
@@ -180,9 +201,9 @@ class BatchForms:
             return []
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPING_METHODS:
             return [node.func.value]
-        if self._calls_one_of(node, _ELEMENTWISE):
+        if self.resolver.calls_one_of(node, _ELEMENTWISE):
             return [arg.value for arg in node.args[:2]]
-        return [node.args[0].value] if node.args and self._calls_one_of(node, _CASTING) else []
+        return [node.args[0].value] if node.args and self.resolver.calls_one_of(node, _CASTING) else []
 
     def _is_bound_to(self, binding: Binding, source: cst.BaseExpression, depth: int) -> bool:
         if binding.kind == "param" and isinstance(binding.node, cst.Param):
@@ -289,7 +310,7 @@ class BatchForms:
     def _makes_record(self, call: cst.Call) -> bool:
         values = self.resolver.values(call.func)
         is_tuple = any(isinstance(v, Result) and calls(v) == "collections.namedtuple" for v in values)
-        return is_tuple or any(isinstance(v, Class) for v in values) or self._calls_one_of(call, _HOLDING)
+        return is_tuple or any(isinstance(v, Class) for v in values) or self.resolver.calls_one_of(call, _HOLDING)
 
     def _is_counter(self, name: cst.Name) -> bool:
         values = self.resolver.values(name)
@@ -301,7 +322,7 @@ class BatchForms:
                 b.kind == "for"
                 and not b.path
                 and isinstance(b.value, cst.Call)
-                and self._calls_one_of(b.value, _INDICES)
+                and self.resolver.calls_one_of(b.value, _INDICES)
                 for b in self.resolver.reaching(name)
             )
         )
@@ -312,7 +333,11 @@ class BatchForms:
         if not isinstance(value, cst.BaseExpression):
             return
         source = value
-        if binding.kind == "assign" and isinstance(value, cst.Call) and self._calls_one_of(value, ("builtins.next",)):
+        if (
+            binding.kind == "assign"
+            and isinstance(value, cst.Call)
+            and self.resolver.calls_one_of(value, ("builtins.next",))
+        ):
             source = value.args[0].value if value.args else value
         elif binding.kind == "assign":
             part = part_at(value, binding.path)
@@ -324,9 +349,6 @@ class BatchForms:
                 part = part_at(given.value, binding.path) if given.value is not None else None
                 if isinstance(part, cst.BaseExpression):
                     yield part
-
-    def _calls_one_of(self, call: cst.Call, paths: Collection[str]) -> bool:
-        return any(name in paths for name in self.resolver.public(call.func))
 
     # -- arrays --------------------------------------------------------------------------------------------------
 
@@ -349,7 +371,7 @@ class BatchForms:
         if isinstance(node, cst.Call):
             if isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPING_METHODS:
                 return self._is_array(node.func.value, depth + 1)
-            if node.args and self._calls_one_of(node, _LIKE):
+            if node.args and self.resolver.calls_one_of(node, _LIKE):
                 return self._is_array(node.args[0].value, depth + 1)
             returned = self._returned_by(node)
             if returned:
@@ -390,7 +412,7 @@ class BatchForms:
         """Whether each part of it is an array: `map(np.array, zip(*samples))`, `(np.array(p) for p in parts)`."""
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
             return self._is_array(node.elt, depth + 1)
-        if not isinstance(node, cst.Call) or not node.args or not self._calls_one_of(node, ("builtins.map",)):
+        if not isinstance(node, cst.Call) or not node.args or not self.resolver.calls_one_of(node, ("builtins.map",)):
             return False
         makers = self.resolver.values(node.args[0].value)
         return bool(makers) and all(isinstance(v, External) and v.path in _MAKING for v in makers)

@@ -149,9 +149,7 @@ class BatchShapes:
         draws = isinstance(maker, cst.Call) and all(map(drawing.match, self._paths(maker)))
         return maker if draws else None
 
-    def loads_of_parameter(
-        self, function: Function, call: cst.Call, given: cst.BaseExpression
-    ) -> Sequence[cst.BaseExpression]:
+    def loads_of_parameter(self, function: Function, given: cst.BaseExpression) -> Sequence[cst.BaseExpression]:
         """The reads, in the function, of the parameter that the call gives this."""
         param = self._parameter(function, given)
         return self._loads(param.name.value, self.resolver.function_of_parameter(param)) if param is not None else ()

@@ -12,7 +12,7 @@ from migrator.facts.names import api
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, calls
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, is_false
 from migrator.facts.program.tree import Tree
 
 _SEQUENCES = frozenset({
@@ -193,13 +193,9 @@ class BatchSources:
             if name in tests and len(self.tree.scope_of(body.body).bindings.get(name, ())) == 1:
                 position = i if i < len(body.params.params) else None
                 given = [argument(call, name, position) for call in made_by]
-                if all(_is_false(arg.value if arg is not None else param.default) for arg in given):
+                if all(is_false(arg.value if arg is not None else param.default) for arg in given):
                     return True
         return False
-
-
-def _is_false(node: cst.BaseExpression | None) -> bool:
-    return isinstance(node, cst.Name) and node.value == "False"
 
 
 def _is_flow(value: Value) -> bool:
@@ -215,4 +211,4 @@ def _are_windows(value: Value) -> bool:
     if not isinstance(value, Result) or calls(value) != _WINDOWS or any(arg.star for arg in value.call.args):
         return False
     shuffled = argument(value.call, "shuffle", 7)
-    return shuffled is None or _is_false(shuffled.value)
+    return shuffled is None or is_false(shuffled.value)

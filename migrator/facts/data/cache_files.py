@@ -17,7 +17,7 @@ from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Result, Unknown, Value
 from migrator.facts.ports.ranks import Ranks
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, text_of
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
@@ -147,11 +147,9 @@ class CacheFiles:
 
 
 def _written(node: cst.CSTNode) -> str:
-    if isinstance(node, cst.FormattedStringText):
-        return node.value
-    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
+    return node.value if isinstance(node, cst.FormattedStringText) else text_of(node)
 
 
 def _text(value: Value) -> str:
     node = value.node if isinstance(value, Literal) else None
-    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) and not node.prefix else ""
+    return text_of(node) if isinstance(node, cst.SimpleString) and not node.prefix else ""

@@ -10,6 +10,7 @@ from migrator.facts.data.remembering import CHANGING
 from migrator.facts.dependence import libraries
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.program.syntax import text_of
 from migrator.facts.program.tree import Tree
 
 # They change what stands in a graph, too.
@@ -57,7 +58,7 @@ class ChangesMade:
         name = func.attr.value if isinstance(func, cst.Attribute) else ""
         given = [arg.value for arg in call.args]
         if "builtins.setattr" in paths and len(given) == 3:
-            yield call, given[0], _said(given[1])
+            yield call, given[0], text_of(given[1])
         elif given and (name in _ORDERING or any(map(libraries.fills_first, paths))):
             yield call, given[0], ""
         elif isinstance(func, cst.Attribute) and name in _METHODS:
@@ -83,8 +84,4 @@ def key_of(node: cst.Subscript) -> str:
 
 def _text(node: cst.CSTNode) -> str:
     index = node.slice[0].slice if isinstance(node, cst.Subscript) else None
-    return _said(index.value) if isinstance(index, cst.Index) else ""
-
-
-def _said(node: cst.BaseExpression) -> str:
-    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
+    return text_of(index.value) if isinstance(index, cst.Index) else ""

@@ -14,7 +14,7 @@ import libcst as cst
 from migrator.facts.data.rows import RowFinder
 from migrator.facts.names import api
 from migrator.facts.objects.contents import Contents
-from migrator.facts.objects.kinds import Kinds, origin
+from migrator.facts.objects.kinds import Kinds, is_of_options
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, calls
@@ -77,7 +77,7 @@ class DataReads:
     def _holds(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
         return bool(values) and all(
-            (isinstance(v, Object) and not self._is_constant(v)) or _is_of_options(v) for v in values
+            (isinstance(v, Object) and not self._is_constant(v)) or is_of_options(v) for v in values
         )
 
     def _only_holds(self, node: cst.BaseExpression) -> bool:
@@ -213,7 +213,7 @@ class DataReads:
     def _is_set(self, name: str) -> bool:
         """Whether the script gives an option of the command line of that name a value itself."""
         targets = [cst.ensure_type(b.target, cst.Attribute) for b in self.tree.attributes.get(name, ())]
-        return any(_is_of_options(owner) for target in targets for owner in self.resolver.values(target.value))
+        return any(is_of_options(owner) for target in targets for owner in self.resolver.values(target.value))
 
     def _keeps_weights_alone(self, cls: Class) -> bool:
         """Whether a class of no library's keeps weights, be it in objects of such classes, and else numbers and what
@@ -261,7 +261,7 @@ class DataReads:
             return f"{value.path}.".startswith(_FUNCTIONS)
         if isinstance(value, (Function, Class)):
             return True
-        if _is_of_options(value):
+        if is_of_options(value):
             return not isinstance(value, Member) or not self._is_set(value.name)
         if isinstance(value, Object):
             is_of_keras = self.resolver.derives_from(value.of, lambda p: p.startswith("keras."))
@@ -277,8 +277,3 @@ class DataReads:
             or path.startswith(("keras.losses.", "keras.metrics.", "keras.optimizers.", "keras.regularizers."))
             or path in _NUMBERS
         )
-
-
-def _is_of_options(value: Value) -> bool:
-    """What the command line says: numbers and texts, but for what the script gives an attribute itself."""
-    return origin(value).startswith(("argparse.", "absl.flags."))

@@ -6,20 +6,23 @@ it. The batch is cut once, where it still is whole: in front of the first step, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
 import libcst as cst
 
 from migrator.facts.data.batch_cuts import CutNames
+from migrator.facts.data.rows import RowFinder
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.program.tree import Binding, Statement, Tree
+from migrator.facts.training.sites import Update
 
 
 class EarlierCuts:
-    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, rows: RowFinder) -> None:
         self.tree = tree
         self.resolver = resolver
+        self.rows = rows
         self.found: list[CutNames] = []
 
     def behind(self, node: cst.BaseExpression, user: cst.CSTNode) -> CutNames | None:
@@ -102,3 +105,49 @@ class EarlierCuts:
     def _are_made_before(self, cut: CutNames, place: Statement) -> bool:
         made = [b.node for name in cut.names for b in self.resolver.reaching(name)]
         return place is cut.before or not any(self.tree.contains(place, node) for node in made)
+
+    # -- taking more batches in ------------------------------------------------------------------------------------
+
+    def shared_by(
+        self, update: Update, user: cst.CSTNode, cut_before: Mapping[cst.BaseExpression, CutNames]
+    ) -> list[CutNames]:
+        """The cuts behind which these are made, from now on for this update too."""
+        for node, cut in cut_before.items():
+            self.share(cut, user)
+            cut.updates.append(update)
+            for name in self.made_of(node, cut.before):
+                if self.rows.of(name) is not None:
+                    self._join(name, cut)
+        return list(dict.fromkeys(cut_before.values()))
+
+    def join_any(self, node: cst.BaseExpression, cuts: Iterable[CutNames]) -> bool:
+        return isinstance(node, cst.Name) and any(self._join(node, cut) for cut in cuts)
+
+    def _join(self, name: cst.Name, cut: CutNames) -> bool:
+        """Whether the cut can take the batch in, which is whole where it stands; done, if so."""
+        made = [self.tree.order[b.node] for b in self.resolver.reaching(name)]
+        if not made or not self.is_bound_beside(name, cut.before) or max(made) > self.tree.order[cut.before]:
+            return False
+        if name.value not in {each.value for each in cut.names}:
+            cut.names = sorted([*cut.names, name], key=self.bound_at)
+        return True
+
+    def bound_at(self, name: cst.Name) -> int:
+        return min(
+            (self.tree.order[b.target] for b in self.resolver.reaching(name) if b.target in self.tree.order), default=0
+        )
+
+    def turn_of(self, block: cst.CSTNode) -> cst.CSTNode | None:
+        """The body of the loop that the block stands in, or the function."""
+        around = list(self.tree.loops_around(block))
+        return around[0].body if around else self.tree.function_of(block)
+
+    def is_bound_beside(self, name: cst.Name, block: cst.CSTNode) -> bool:
+        """Whether the name gets its value in the same turn of the loop that the tape stands in, or of the function."""
+        around = list(self.tree.loops_around(block))
+        turn = self.turn_of(block)
+        return turn is not None and all(
+            (b.kind in ("assign", "augmented") and self.tree.contains(turn, b.node))
+            or (b.kind == "for" and bool(around) and b.node is around[0])
+            for b in self.resolver.reaching(name)
+        )

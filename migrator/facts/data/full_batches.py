@@ -68,7 +68,7 @@ class FullBatches:
             return None
         place = self._place_for(rows, codes)
         names = {node.value: node for node in rows if isinstance(node, cst.Name)}
-        if place is None or len(names) < len({self._bindings(node)[0] for node in rows}):
+        if place is None or len(names) < len({self.resolver.bound(node)[0] for node in rows}):
             return [CutExpressions(tuple(rows), [update])]
         return [CutNames(sorted(names.values(), key=self._made_at), place, [update])]
 
@@ -80,7 +80,7 @@ class FullBatches:
             if None in beside:
                 return []
             met = {binding for several in beside for binding in several or ()}
-            apart = [node for node in rows if met.isdisjoint(self._bindings(node))]
+            apart = [node for node in rows if met.isdisjoint(self.resolver.bound(node))]
             if len(apart) == len(rows):
                 return rows
             rows = apart
@@ -96,7 +96,7 @@ class FullBatches:
         for part in queue:
             for name in self.tree.names_in(part):
                 owner = self.tree.parent.get(name)
-                for binding in (*self._bindings(name), *self._bindings(owner if owner is not None else name)):
+                for binding in (*self.resolver.bound(name), *self.resolver.bound(owner if owner is not None else name)):
                     if binding not in found and len(found) < _MOST:
                         found.add(binding)
                         is_param = binding.kind == "param" and isinstance(binding.node, cst.Param)
@@ -107,24 +107,19 @@ class FullBatches:
     def _is_cut(self, node: cst.BaseExpression) -> bool:
         """Whether it is a worker's share by the time that the step reads it: a function that reads a name of the module
         may see what that got before, too."""
-        found, order = self._bindings(node), self.tree.order
+        found, order = self.resolver.bound(node), self.tree.order
         cuts = [b for b in found if b.value is not None and self._is_share(b.value)]
         first = min((order[b.node] for b in cuts), default=0)
         return self._is_share(node) or (bool(cuts) and all(b in cuts or order[b.node] < first for b in found))
 
     # -- where they come from ------------------------------------------------------------------------------------
 
-    def _bindings(self, node: cst.CSTNode) -> list[Binding]:
-        if isinstance(node, cst.Attribute):
-            return self.resolver.bindings_of(node)
-        return self.resolver.reaching(node) if isinstance(node, cst.Name) else []
-
     def _made_at(self, node: cst.CSTNode) -> int:
-        return self.tree.order[self._bindings(node)[0].node]
+        return self.tree.order[self.resolver.bound(node)[0].node]
 
     def _is_made_once(self, node: cst.BaseExpression) -> bool:
         """Whether the name, or the attribute, gets it in one place, and not in a loop."""
-        found = self._bindings(node)
+        found = self.resolver.bound(node)
         if len(found) != 1 or found[0].kind != "assign" or any(True for _ in self.tree.loops_around(found[0].node)):
             return False
         function = self.tree.function_of(found[0].node)
@@ -136,7 +131,7 @@ class FullBatches:
 
     def _is_written_out(self, node: cst.BaseExpression) -> bool:
         """Whether it is a few numbers that stand in the text: `tf.constant([[0.0]])`"""
-        found = self._bindings(node)
+        found = self.resolver.bound(node)
         value = found[0].value if len(found) == 1 and not found[0].path else None
         if isinstance(value, cst.Call) and value.args:
             value = value.args[0].value
@@ -160,11 +155,11 @@ class FullBatches:
             return node is source
         if isinstance(node, cst.Call):
             cast = node.func.value if _keeps(node) and isinstance(node.func, cst.Attribute) else None
-            if cast is None and node.args and self._calls_one_of(node, _CASTING):
+            if cast is None and node.args and self.resolver.calls_one_of(node, _CASTING):
                 cast = node.args[0].value
             return cast is not None and self._stands_for(cast, source, depth + 1)
-        found = self._bindings(node)
-        if found and found == self._bindings(source):
+        found = self.resolver.bound(node)
+        if found and found == self.resolver.bound(source):
             return True
         return bool(found) and all(self._is_bound_to(b, source, depth) for b in found)
 
@@ -175,8 +170,8 @@ class FullBatches:
         return is_whole and self._stands_for(binding.value, source, depth + 1)  # type: ignore[arg-type]
 
     def _goes_with(self, node: cst.BaseExpression, taken: Sequence[cst.BaseExpression]) -> bool:
-        made = self._bindings(node)[0]
-        beside = {self._bindings(other)[0].node for other in taken}
+        made = self.resolver.bound(node)[0]
+        beside = {self.resolver.bound(other)[0].node for other in taken}
         if made.path and made.node in beside:
             return True
         value = made.value if not made.path else None
@@ -200,18 +195,15 @@ class FullBatches:
         paths = set(self.resolver.public(node.func)) if isinstance(node, cst.Call) else set()
         if isinstance(node, cst.Call) and paths and all(path in _CASTING or _is_elementwise(path) for path in paths):
             return bool(node.args) and self._is_made_of(node.args[0].value, source, depth + 1)
-        found = self._bindings(node)
+        found = self.resolver.bound(node)
         plain = [b.value for b in found if b.kind == "assign" and not b.path and b.value is not None]
         return len(plain) == len(found) == 1 and self._is_made_of(plain[0], source, depth + 1)
-
-    def _calls_one_of(self, call: cst.Call, paths: frozenset[str]) -> bool:
-        return any(path in paths for path in self.resolver.public(call.func))
 
     # -- places --------------------------------------------------------------------------------------------------
 
     def _place_for(self, reads: Sequence[cst.BaseExpression], codes: Sequence[cst.CSTNode]) -> Statement | None:
         """The first statement that reads the data in training, from where on nothing else does."""
-        made = [self._bindings(node)[0] for node in reads]
+        made = [self.resolver.bound(node)[0] for node in reads]
         lines = [self.tree.statement_of(binding.node) for binding in made]
         block = self.tree.block_of(lines[0])
         if any(self.tree.block_of(line) is not block for line in lines):
@@ -249,7 +241,7 @@ class FullBatches:
                 continue
             queue += [] if isinstance(node, (cst.Name, cst.Attribute)) else semantic_children(node)
             queue += [node.value] if isinstance(node, cst.Attribute) else []
-            for binding in self._bindings(node):
+            for binding in self.resolver.bound(node):
                 if binding not in found and len(found) < _MOST:
                     found.add(binding)
                     is_param = binding.kind == "param" and isinstance(binding.node, cst.Param)

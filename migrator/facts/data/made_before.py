@@ -11,7 +11,6 @@ from typing import Union
 
 import libcst as cst
 
-from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, calls
 from migrator.facts.program.tree import Binding, Statement, Tree
@@ -36,10 +35,9 @@ _REDUCING = frozenset({"mean", "sum", "max", "min"})
 
 
 class MadeBefore:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver) -> None:
         self.tree = tree
         self.resolver = resolver
-        self.kinds = kinds
 
     def stays_whole(self, node: cst.BaseExpression, block: Statement) -> bool:
         """Whether it is the same in all turns of the loop that the tape stands in, or in all calls of its function, and
@@ -59,7 +57,7 @@ class MadeBefore:
     def _is_before(self, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
         if not isinstance(node, (cst.Name, cst.Attribute)):
             return False
-        found = self._bindings(node)
+        found = self.resolver.bound(node)
         if isinstance(loop, cst.FunctionDef) and not all(map(self._is_made_once, found)):
             return False
         return bool(found) and not any(self.tree.contains(loop, b.node) for b in found)
@@ -70,9 +68,6 @@ class MadeBefore:
             True for _ in self.tree.loops_around(binding.node)
         )
         return is_outside and binding.kind == "assign" and isinstance(binding.target, cst.Name)
-
-    def _bindings(self, node: Read) -> list[Binding]:
-        return self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
 
     def _may_meet_rows(self, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
         """Whether what is made of it may stand beside rows, up to where it is reduced, or gone through."""

@@ -1,17 +1,17 @@
 """Batches that a loop of the script cuts out of arrays by itself, and where each worker takes its rows of them.
 
 They are the same on all workers, which draw from one common seed. Two places: the arguments of the training step that
-the loop calls, or what the code under the tape reads where it stands in the loop itself.
+the loop calls, see BatchArguments, or what the code under the tape reads where it stands in the loop itself.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.data.batch_arguments import BatchArguments
 from migrator.facts.data.batch_cuts import Cut, CutArguments, CutExpressions, CutNames
 from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.data.data_reads import DataReads
@@ -19,23 +19,21 @@ from migrator.facts.data.earlier_cuts import EarlierCuts
 from migrator.facts.data.full_batches import FullBatches
 from migrator.facts.data.made_before import MadeBefore
 from migrator.facts.data.made_by_models import MadeByModels
-from migrator.facts.data.met_behind import MetBehind, is_size
+from migrator.facts.data.read_beside import ReadBeside
 from migrator.facts.data.reading import Reading
-from migrator.facts.data.rows import RowFinder, Rows
-from migrator.facts.names import vocabulary
-from migrator.facts.names.vocabulary import Role
+from migrator.facts.data.rows import RowFinder
+from migrator.facts.data.worker_shares import WorkerShares
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Function, Result
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.syntax import takes_all
-from migrator.facts.program.tree import Binding, FunctionLike, Statement, Tree
+from migrator.facts.program.tree import FunctionLike, Statement, Tree
 from migrator.facts.training.sites import Fit, Minimization, Training, Update
 from migrator.facts.training.trained import Trained
 
 _MANY_NAMES = 50
-_BRANCHES = (cst.If, cst.Else, cst.ExceptHandler, cst.MatchCase)
 
 
 class MinibatchFinder:
@@ -48,18 +46,21 @@ class MinibatchFinder:
         self.tree = tree
         self.ranks = ranks
         self.resolver = resolver
-        self.kinds = kinds
         self.training = training
         self.reading = reading
         self.rows = RowFinder(tree, resolver)
+        self.earlier = EarlierCuts(tree, resolver, self.rows)
+        self.shares = WorkerShares(tree, resolver, ranks, self.earlier)
         self.numbers = Numbers(resolver)
-        self.before = MadeBefore(tree, resolver, kinds)
-        self.reads = DataReads(tree, resolver, kinds, trained, self.rows, self.numbers, self._is_share)
+        self.before = MadeBefore(tree, resolver)
+        self.reads = DataReads(tree, resolver, kinds, trained, self.rows, self.numbers, self.shares.is_share)
         self.forms = BatchForms(tree, resolver, kinds, self.rows, self.numbers)
         self.by_models = MadeByModels(tree, resolver, kinds, training, self.reads)
-        self.full = FullBatches(tree, resolver, training, self.reads, self.before, self.forms, self._is_share)
-        self.earlier = EarlierCuts(tree, resolver)
-        self._met_behind = MetBehind(tree, resolver, self.earlier)
+        self.full = FullBatches(tree, resolver, training, self.reads, self.before, self.forms, self.shares.is_share)
+        self.beside = ReadBeside(tree, resolver, self.earlier, lambda: self._tape_blocks)
+        self.arguments = BatchArguments(
+            tree, resolver, kinds, training, self.reads, self.before, self.forms, self.earlier, self.shares, self.beside
+        )
         self._cut_for_fits: set[cst.BaseExpression] = set()
 
     def of(self, update: Update) -> list[Cut] | None:
@@ -135,26 +136,6 @@ class MinibatchFinder:
 
     # -- finding them --------------------------------------------------------------------------------------------
 
-    def _in_callers_of(self, body: cst.CSTNode, block: Statement, update: Update) -> list[Cut] | None:
-        function = self.tree.function_of(block)
-        if function is None or not all(
-            self._is_of(function, node) or self.before.stays_whole(node, block) for node in self.reads.of(body, block)
-        ):
-            return None
-        return self._in_callers(function, update)
-
-    def _is_of(self, function: cst.FunctionDef, node: cst.BaseExpression) -> bool:
-        """Whether the data are the function's own: its parameters, or made of them."""
-        if self.reads.is_kept(node):
-            owner = cst.ensure_type(node, cst.Attribute).value
-            is_array = any(map(self.kinds.is_array, self.resolver.values(node)))
-            return self._is_of(function, owner) and (not is_array or self.reads.is_record(owner))
-        if isinstance(node, cst.Subscript) and takes_all(node.slice[0].slice):  # a column of it: `users[:, 0]`
-            return self._is_of(function, node.value)
-        return isinstance(node, cst.Name) and all(
-            b.kind == "param" or self.tree.function_of(b.node) is function for b in self.resolver.reaching(node)
-        )
-
     def _tape_block(self, update: Update) -> cst.With | None:
         """The one `with` statement whose tape gives the update all of its gradients."""
         blocks = {
@@ -198,7 +179,7 @@ class MinibatchFinder:
         block = self._tape_block(update)
         if block is None:
             return None
-        cuts = self._in_callers_of(block.body, block, update)
+        cuts = self.arguments.behind(block.body, block, update)
         return self.full.of(block.body, block, update) if cuts is None else cuts
 
     def _read_by(self, body: cst.CSTNode, block: Statement, update: Update) -> list[Cut] | None:
@@ -210,11 +191,11 @@ class MinibatchFinder:
         is_cut = False
         for node in self.reads.of(body, block):
             node = self._all_rows_of(node, block)
-            if self.is_share_at(node, block):
+            if self.shares.is_share_at(node, block):
                 is_cut = True
             elif (cut := self.earlier.behind(node, block)) is not None:
                 cut_before[node] = cut
-            elif isinstance(node, cst.Name) and self._is_bound_beside(node, block):
+            elif isinstance(node, cst.Name) and self.earlier.is_bound_beside(node, block):
                 names.setdefault(node.value, node)
                 reads.append(node)
             elif self.rows.of(node) is not None and not isinstance(node, cst.Name):
@@ -226,11 +207,11 @@ class MinibatchFinder:
         found = [*names.values(), *direct]
         if is_cut:
             return [] if not found else None
-        shared = self._shared_by(update, block, cut_before)
+        shared = self.earlier.shared_by(update, block, cut_before)
         if not found:
             return [*shared] or None
         together = [*found, *cut_before]
-        are_rows = all(map(self._rows, together)) and self._are_samples(together, block)
+        are_rows = all(map(self.rows.several, together)) and self.forms.are_samples(together, block)
         if not are_rows and not self.forms.are_batches(together, self.training.reached_from(body)):
             return self._in_front_of_models([*reads, *direct], block, update) if not shared else None
         return self._cuts([*names.values()], reads, direct, shared, block, update)
@@ -239,14 +220,19 @@ class MinibatchFinder:
         self, names: Sequence[cst.Name], reads: Sequence[cst.BaseExpression], direct: Sequence[cst.BaseExpression],
         shared: Sequence[CutNames], block: Statement, update: Update,
     ) -> list[Cut] | None:  # fmt: skip
-        if names and not shared and (self._asks_for_sizes_behind(names, block) or self._are_read_beside(names, block)):
+        beside = self.beside
+        if (
+            names
+            and not shared
+            and (beside.asks_for_sizes_behind(names, block) or beside.are_read_beside(names, block))
+        ):
             return [CutExpressions((*reads, *direct), [update])]
         cuts: list[Cut] = [*shared]
-        late = [name for name in names if not self._join_any(name, shared)]
+        late = [name for name in names if not self.earlier.join_any(name, shared)]
         if any(self.earlier.may_have_cut(name, block) for name in late):
             return None
         if late:
-            cut = CutNames(sorted(late, key=self._bound_at), block, [update])
+            cut = CutNames(sorted(late, key=self.earlier.bound_at), block, [update])
             self.earlier.found.append(cut)
             cuts.append(cut)
         if direct:
@@ -266,9 +252,9 @@ class MinibatchFinder:
         names = [node for node in found if isinstance(node, cst.Name)]
         direct = [node for node in found if not isinstance(node, cst.Name)]
         users = [code for part in (*made.steps, block) for code in self.training.reached_from(part)]
-        are_rows = all(map(self._rows, found)) and any(self._are_samples(found, user) for user in users)
+        are_rows = all(map(self.rows.several, found)) and any(self.forms.are_samples(found, user) for user in users)
         if (
-            not all(self._is_bound_beside(name, block) and self._is_made_above(name, made.first) for name in names)
+            not all(self.earlier.is_bound_beside(n, block) and self._is_made_above(n, made.first) for n in names)
             or any(self.rows.of(node) is None for node in direct)
             or not (are_rows or self.forms.are_batches(found, users))
         ):
@@ -287,7 +273,7 @@ class MinibatchFinder:
         """The batch that an item has all rows of, `labels[:, None]`, where that is made in the same turn."""
         batch = node.value if isinstance(node, cst.Subscript) and takes_all(node.slice[0].slice) else node
         is_batch = isinstance(batch, cst.Name) and self.rows.of(batch) is not None
-        return batch if is_batch and self._is_bound_beside(cst.ensure_type(batch, cst.Name), block) else node
+        return batch if is_batch and self.earlier.is_bound_beside(cst.ensure_type(batch, cst.Name), block) else node
 
     def _cut_before_fit(self, fit: Fit) -> None:
         """Lets a `train_on_batch` read what earlier steps have cut, and what else it reads be cut there."""
@@ -297,95 +283,11 @@ class MinibatchFinder:
             self.earlier.share(cut, fit.call)
             cut.fits.append(fit)
         self._cut_for_fits.update(cuts)
-        self._cut_for_fits.update(n for n in given if n not in cuts and self._join_any(n, cuts.values()))
-
-    def _shared_by(
-        self, update: Update, user: cst.CSTNode, cut_before: Mapping[cst.BaseExpression, CutNames]
-    ) -> list[CutNames]:
-        """The cuts behind which these are made, from now on for this update too."""
-        for node, cut in cut_before.items():
-            self.earlier.share(cut, user)
-            cut.updates.append(update)
-            for name in self.earlier.made_of(node, cut.before):
-                if self.rows.of(name) is not None:
-                    self._join(name, cut)
-        return list(dict.fromkeys(cut_before.values()))
-
-    def _join_any(self, node: cst.BaseExpression, cuts: Iterable[CutNames]) -> bool:
-        return isinstance(node, cst.Name) and any(self._join(node, cut) for cut in cuts)
-
-    def _join(self, name: cst.Name, cut: CutNames) -> bool:
-        """Whether the cut can take the batch in, which is whole where it stands; done, if so."""
-        made = [self.tree.order[b.node] for b in self.resolver.reaching(name)]
-        if not made or not self._is_bound_beside(name, cut.before) or max(made) > self.tree.order[cut.before]:
-            return False
-        if name.value not in {each.value for each in cut.names}:
-            cut.names = sorted([*cut.names, name], key=self._bound_at)
-        return True
-
-    def _asks_for_sizes_behind(self, names: Iterable[cst.Name], block: Statement) -> bool:
-        """Whether what follows, but for other steps, reads of the batches how many rows the whole ones have, and
-        nothing else."""
-        behind = [read for name in names for read in self._read_after(name, block)]
-        return bool(behind) and all(is_size(self.tree, self.resolver, read) for read in behind)
-
-    def _are_read_beside(self, names: Sequence[cst.Name], block: Statement) -> bool:
-        """Whether the batches are read where they may still be whole, too: before they are made anew in the next turn,
-        or, of a block that runs on a condition, `if phase == "train":`, in another branch or behind the branches."""
-        turn = next(iter(self.tree.loops_around(block)), self.tree.function_of(block))
-        around = itertools.takewhile(lambda owner: owner is not turn, self.tree.ancestors(block))
-        branch = next((b for b in around if isinstance(self.tree.parent.get(b), _BRANCHES)), None)
-        behind = [read for name in names for read in self._read_after(name, block)] if branch is not None else []
-        is_beside = branch is not None and not all(self.tree.contains(branch, read) for read in behind)
-        return is_beside or any(map(self._is_read_in_the_next_turn, names))
-
-    def _is_read_in_the_next_turn(self, name: cst.Name) -> bool:
-        made = self._bound_at(name)
-        scope = self.tree.scope_of(name).lookup(name.value)
-        targets = {binding.target for binding in scope.bindings[name.value]} if scope is not None else set()
-        return any(
-            self.tree.order[read] < made
-            and read not in targets
-            and self.tree.is_read(read)
-            and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
-            for read in self.tree.names[name.value]
-        )
-
-    def _read_after(self, name: cst.Name, block: Statement) -> Iterator[cst.Name]:
-        """Where what the name holds is read behind the block, but for other steps, for which a cut is shared."""
-        last = self.tree.last_order_in(block)
-        for read in self.tree.names[name.value]:
-            if (
-                self.tree.order[read] > last
-                and self.tree.is_read(read)
-                and not self.tree.is_in(read, self._tape_blocks)
-                and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
-            ):
-                yield read
+        self._cut_for_fits.update(n for n in given if n not in cuts and self.earlier.join_any(n, cuts.values()))
 
     @cached_property
     def _tape_blocks(self) -> list[cst.With]:
         return [block for update in self.training.updates if (block := self._tape_block(update)) is not None]
-
-    def _bound_at(self, name: cst.Name) -> int:
-        return min(
-            (self.tree.order[b.target] for b in self.resolver.reaching(name) if b.target in self.tree.order), default=0
-        )
-
-    def _turn_of(self, block: cst.CSTNode) -> cst.CSTNode | None:
-        """The body of the loop that the block stands in, or the function."""
-        around = list(self.tree.loops_around(block))
-        return around[0].body if around else self.tree.function_of(block)
-
-    def _is_bound_beside(self, name: cst.Name, block: cst.CSTNode) -> bool:
-        """Whether the name gets its value in the same turn of the loop that the tape stands in, or of the function."""
-        around = list(self.tree.loops_around(block))
-        turn = self._turn_of(block)
-        return turn is not None and all(
-            (b.kind in ("assign", "augmented") and self.tree.contains(turn, b.node))
-            or (b.kind == "for" and bool(around) and b.node is around[0])
-            for b in self.resolver.reaching(name)
-        )
 
     # -- in what the step is given to call -----------------------------------------------------------------------
 
@@ -411,7 +313,7 @@ class MinibatchFinder:
         body, place = closures[0].body, self._place_of(closures[0])
         if self._hides_batches(closures[0], place):
             return None
-        cuts = self._in_callers_of(body, place, update)
+        cuts = self.arguments.behind(body, place, update)
         return self.full.of(body, place, update) if cuts is None else cuts
 
     def _place_of(self, closure: FunctionLike) -> Statement:
@@ -420,7 +322,7 @@ class MinibatchFinder:
     def _hides_batches(self, closure: FunctionLike, place: Statement) -> bool:
         """Whether functions that the closure calls read what the turn of the loop has made, too, or the closure reads
         by a name that has got something else until it runs."""
-        turn, end = self._turn_of(place), self.tree.last_order_in(place)
+        turn, end = self.earlier.turn_of(place), self.tree.last_order_in(place)
         if any(
             self.tree.order[binding.node] > end and turn is not None and self.tree.contains(turn, binding.node)
             for name in self.tree.names_in(closure.body)
@@ -432,89 +334,11 @@ class MinibatchFinder:
         names = [name for body in bodies if body is not closure for name in self.tree.names_in(body)]
         return any(
             self.tree.is_read(name)
-            and self._is_bound_beside(name, place)
+            and self.earlier.is_bound_beside(name, place)
             and not self.reads.is_number_or_constant(name)
             for name in names
             if self.resolver.reaching(name)
         )
-
-    # -- in the callers of the step ------------------------------------------------------------------------------
-
-    def _in_callers(self, function: cst.FunctionDef, update: Update) -> list[Cut] | None:
-        cuts: list[Cut] = []
-        callers = self.resolver.callers(function)
-        for call in callers:
-            found = self._arguments(call, function, update)
-            if found is None:
-                return None
-            cuts.extend(found)
-        return cuts if callers else None
-
-    def _arguments(self, call: cst.Call, function: cst.FunctionDef, update: Update) -> list[Cut] | None:
-        batches: list[cst.Arg] = []
-        cut_before: dict[cst.BaseExpression, CutNames] = {}
-        for arg in call.args:
-            if self.is_share_at(arg.value, call):
-                return []
-            if arg.star == "**" and self.reads.holds_numbers(arg.value):
-                continue
-            if (cut := self.earlier.behind(arg.value, call)) is not None:
-                cut_before[arg.value] = cut
-            if cut is not None or arg.star or self._rows(arg.value) or not self.reads.is_number_or_constant(arg.value):
-                batches.append(arg)
-        if not batches:
-            return None
-        beside = [arg for arg in batches if self._stays_whole(arg, call, function)]
-        rest = [arg for arg in batches if arg not in beside]
-        batches = rest if beside and rest and self._are_all_rows(rest, function) else batches
-        values = [arg.value for arg in batches]
-        if not self._are_all_rows(batches, function) and not self.forms.are_batches(
-            values, self.training.reached_from(function)
-        ):
-            return None
-        shared = self._shared_by(update, call, cut_before)
-        whole = tuple(arg for arg in batches if arg.value not in cut_before and not self._join_any(arg.value, shared))
-        if not whole:
-            return [*shared]
-        in_front = self._in_front(call, whole, update)
-        if in_front is not None:
-            return [*shared, in_front]
-        met = self._met_behind.same_rows(call, [arg.value for arg in whole])
-        behind = [CutExpressions(tuple(met), [update])] if met else []
-        return [*shared, CutArguments(call, whole, [update]), *behind]
-
-    def _stays_whole(self, arg: cst.Arg, call: cst.Call, function: cst.FunctionDef) -> bool:
-        """Whether each turn of the loop hands the step the same, which meets no rows there: a matrix of neighbours."""
-        name = self._parameter(arg, function) if not arg.star else ""
-        reads = [n for n in self.tree.names_in(function.body) if n.value == name and self.tree.is_read(n)]
-        return bool(reads) and self.before.is_handed_on(arg.value, call, reads, function)
-
-    def _in_front(self, call: cst.Call, batches: Sequence[cst.Arg], update: Update) -> CutNames | None:
-        """The cut of the names in front of the step, where what follows meets what it returned of a worker's rows."""
-        names = [arg.value for arg in batches if isinstance(arg.value, cst.Name) and not arg.star]
-        are_names = len(names) == len(batches) and all(self._is_bound_beside(name, call) for name in names)
-        if not are_names or not self._met_behind.meets_result(call, names):
-            return None
-        if self._are_read_beside(names, self.tree.statement_of(call)):
-            return None
-        if any(self.earlier.may_have_cut(name, call) for name in names):
-            return None
-        cut = CutNames(sorted(names, key=self._bound_at), self.tree.statement_of(call), [update])
-        self.earlier.found.append(cut)
-        return cut
-
-    def _are_all_rows(self, batches: list[cst.Arg], function: cst.FunctionDef) -> bool:
-        if not all(map(self._gives_rows, batches)) or (len(batches) > 1 and any(arg.star for arg in batches)):
-            return False
-        return self._are_samples([a.value for a in batches], function, [self._parameter(a, function) for a in batches])
-
-    def _gives_rows(self, arg: cst.Arg) -> bool:
-        """Whether the argument is rows; of `*batch`, what is in it."""
-        return bool(self.rows.parts(arg.value)) if arg.star else bool(self._rows(arg.value))
-
-    def _parameter(self, arg: cst.Arg, function: cst.FunctionDef) -> str:
-        params = [*function.params.posonly_params, *function.params.params]
-        return next((p.name.value for p in params if arg.value in self.resolver.given(p)), "")
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 
@@ -548,75 +372,12 @@ class MinibatchFinder:
         block = self._tape_block(update)
         return [block.body] if block is not None else []
 
-    # -- certainty -----------------------------------------------------------------------------------------------
-
-    def _are_samples(
-        self, batches: Iterable[cst.BaseExpression], user: cst.CSTNode, parameters: Iterable[str] = ()
-    ) -> bool:
-        """Whether the first axis is surely that of the samples: two arrays are cut by the same indices, or a Keras
-        model or layer takes the batch as it is."""
-        cut = [rows for b in batches for rows in self._rows(b)]
-        if len({rows.array for rows in cut}) > 1 and len({rows.chosen for rows in cut}) == 1:
-            return True
-        names = {b.value for b in batches if isinstance(b, cst.Name)} | set(parameters)
-        return len(cut) == 1 and any(
-            self.tree.contains(user, call)
-            and bool(call.args)
-            and self._is_one_of(call.args[0].value, names, batches)
-            and any(self.kinds.has_weights(v) for v in self.resolver.values(call.func))
-            for call in self.tree.calls
-        )
-
-    def _rows(self, node: cst.BaseExpression) -> list[Rows]:
-        """The rows that the expression is, or that are in the tuple that it is."""
-        rows = self.rows.of(node)
-        return [rows] if rows is not None else self.rows.parts(node)
-
-    @staticmethod
-    def _is_one_of(node: cst.BaseExpression, names: set[str], batches: Iterable[cst.BaseExpression]) -> bool:
-        return (isinstance(node, cst.Name) and node.value in names) or any(node is b for b in batches)
-
-    def is_share_at(self, node: cst.BaseExpression, user: cst.CSTNode) -> bool:
-        """Whether the expression, or what it is made of in this turn of the loop, is a worker's share already."""
-        turn = next(iter(self.tree.loops_around(user)), self.tree.function_of(user))
-        made_of = [*self.earlier.names_behind(node, turn)] if turn is not None else []
-        kept = [owner for name in made_of if isinstance(owner := self.tree.parent.get(name), cst.Attribute)]
-        return any(map(self._is_share, (node, *made_of, *kept)))
-
-    def _is_share(self, node: cst.CSTNode, passed: frozenset[Binding] = frozenset()) -> bool:
-        """Whether the expression is a worker's share already; `passed`: bindings that are on the way."""
-        if isinstance(node, (cst.Name, cst.Attribute)):
-            found = {*self._bindings(node)} - passed
-            return bool(found) and all(self._binds_share(b, passed | found) for b in found)
-        return self.ranks.is_slice(node) or (
-            isinstance(node, cst.Call)
-            and any(vocabulary.has_role(name, Role.SHARD) for name in self.resolver.public(node.func))
-        )
-
-    def _bindings(self, node: cst.Name | cst.Attribute) -> list[Binding]:
-        return self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
-
-    def _binds_share(self, binding: Binding, passed: frozenset[Binding]) -> bool:
-        if binding.kind == "param" and isinstance(binding.node, cst.Param):
-            given = self.resolver.given(binding.node)
-            return bool(given) and all(self._is_share(each, passed) for each in given)
-        return binding.value is not None and self._is_share(_part(binding.value, binding.path), passed)
-
 
 def _takes_arguments(function: FunctionLike) -> bool:
     params = function.params
     return bool(params.posonly_params or params.params or params.kwonly_params or params.star_kwarg) or isinstance(
         params.star_arg, cst.Param
     )
-
-
-def _part(value: cst.CSTNode, path: tuple[int, ...]) -> cst.CSTNode:
-    """What a tuple that is written out has at that path."""
-    for index in path:
-        if not isinstance(value, (cst.Tuple, cst.List)) or not -len(value.elements) <= index < len(value.elements):
-            break
-        value = value.elements[index].value
-    return value
 
 
 def _shared(cut: Cut, at: dict[cst.CSTNode, Cut]) -> Cut:

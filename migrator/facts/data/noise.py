@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 import libcst as cst
 
@@ -90,7 +89,7 @@ class Noise:
             if isinstance(owner, cst.Arg):
                 call = cst.ensure_type(self.tree.parent[owner], cst.Call)
                 takes_it = call.args[0] is owner and any(map(self.kinds.has_weights, self.resolver.values(call.func)))
-                if takes_it and self.tree.is_in(call, self._taped):
+                if takes_it and self.tree.is_in(call, self.training.taped):
                     return True
         return False
 
@@ -120,16 +119,6 @@ class Noise:
         else:
             yield from ((same, place) for same in self._same_rows(node, owner))
 
-    @cached_property
-    def _taped(self) -> list[cst.CSTNode]:
-        """The code that runs under tapes."""
-        blocks = [
-            node.body
-            for node in self.tree.all_of(cst.With)
-            if any(self.kinds.is_tape(v) for item in node.items for v in self.resolver.values(item.item))
-        ]
-        return list(dict.fromkeys(body for block in blocks for body in self.training.reached_from(block)))
-
     def _same_rows(self, node: cst.BaseExpression, owner: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """What else holds these rows: a name, a parameter, the array in another type."""
         if isinstance(owner, cst.Attribute) and owner.attr.value in ("astype", "copy"):
@@ -144,7 +133,7 @@ class Noise:
                 if isinstance(value, External) and value.path in _SAME_ROWS and call.args[0] is owner:
                     yield call
                 elif isinstance(value, Function) and isinstance(value.node, cst.FunctionDef):
-                    yield from self.shapes.loads_of_parameter(value, call, node)
+                    yield from self.shapes.loads_of_parameter(value, node)
                 elif isinstance(value, Object) and self.kinds.has_weights(value):
                     method = self.resolver.method(value.of, "call")
-                    yield from self.shapes.loads_of_parameter(Function(method), call, node) if method else ()
+                    yield from self.shapes.loads_of_parameter(Function(method), node) if method else ()

@@ -21,7 +21,7 @@ from migrator.facts.objects.loads import Loads
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Member, Object, is_strategy
 from migrator.facts.ports.ranks import Ranks
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
 
 # What cuts a dataset where it goes by the rank.
@@ -37,10 +37,6 @@ _PLAIN = frozenset({
 })  # fmt: skip
 # Give the same elements, in another order or earlier.
 _REORDERING = frozenset({"shuffle", "prefetch", "with_options"})
-
-
-def _is_none(node: object) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"
 
 
 class Pipelines:
@@ -80,7 +76,7 @@ class Pipelines:
         if isinstance(node, cst.Call):
             self._follow_call(node, path, pipeline, seen)
         elif isinstance(node, cst.IfExp):
-            parts = [part for part in (node.body, node.orelse) if path or not _is_none(part)]
+            parts = [part for part in (node.body, node.orelse) if path or not is_none(part)]
             if len(parts) == 1:
                 self._follow(parts[0], path, pipeline, seen)
             else:
@@ -316,7 +312,7 @@ class Pipelines:
     def _follow_attribute(
         self, node: cst.Attribute, path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]
     ) -> None:
-        bindings = [b for b in self.resolver.bindings_of(node) if not _is_none(b.value)]
+        bindings = [b for b in self.resolver.bindings_of(node) if not is_none(b.value)]
         properties = self.resolver.properties(node)
         if properties and bindings:
             pipeline.unseen = f"`{node.attr.value}` is a property, and an attribute, too"
@@ -353,7 +349,7 @@ class Pipelines:
         if not bindings:
             pipeline.unseen = f"`{name}` is not defined in this file"
             return
-        bindings = [b for b in bindings if b.path or not _is_none(b.value)] or bindings
+        bindings = [b for b in bindings if b.path or not is_none(b.value)] or bindings
         pipeline.within = self._within_home(bindings[0], pipeline)
         if len(bindings) > 1 and not self._continues(bindings[0]):
             self._follow_each(bindings, name, path, pipeline, seen)

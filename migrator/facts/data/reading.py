@@ -9,7 +9,6 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.data.pipelines import Pipelines
-from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Result, is_call_of
 from migrator.facts.program.syntax import part_at
@@ -27,10 +26,9 @@ class Consumption:
 
 
 class Reading:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training, pipelines: Pipelines) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training, pipelines: Pipelines) -> None:
         self.tree = tree
         self.resolver = resolver
-        self.kinds = kinds
         self.training = training
         self.pipelines = pipelines
 
@@ -161,12 +159,7 @@ class Reading:
         return [b for bs in self.tree.scope_of(call).bindings.values() for b in bs if _is_given(b, call)]
 
     def _is_under_tape(self, node: cst.CSTNode) -> bool:
-        return any(
-            isinstance(owner, cst.With) and any(map(self.kinds.is_tape, self.resolver.values(item.item)))
-            for owner in self.tree.ancestors(node)
-            if isinstance(owner, cst.With)
-            for item in owner.items
-        )
+        return any(owner in self.training.tapes for owner in self.tree.ancestors(node))
 
     def _is_trained_on(self, node: cst.CSTNode) -> bool:
         for owner in self.tree.ancestors(node):

@@ -7,17 +7,16 @@ script sets a seed for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
-from typing import cast
 
 import libcst as cst
 
 from migrator.facts.data.pipeline import Step
 from migrator.facts.names import api
+from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Literal, Member, Object, Result, Value, is_call_of
+from migrator.facts.objects.values import External, Literal, Member, Object, Result, Value
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
 from migrator.facts.randomness.draws import GENERATOR_MAKERS, draws
@@ -65,23 +64,12 @@ class Remembering:
 
     def run_by(self, given: cst.BaseExpression) -> list[FunctionLike]:
         """The functions of the script that run for each sample, the one that is given first."""
-        found = list(dict.fromkeys(self._functions(given)))
+        found = list(dict.fromkeys(functions_in(self.resolver, given)))
         for function in found:
             for call in (call for call in self.tree.calls if self.tree.contains(function, call)):
                 for node in (call.func, *(arg.value for arg in call.args)):
-                    found += [f for f in self._functions(node) if f not in found]
+                    found += [f for f in functions_in(self.resolver, node) if f not in found]
         return found
-
-    def _functions(self, node: cst.BaseExpression) -> Iterator[FunctionLike]:
-        for value in self.resolver.values(node):
-            if isinstance(value, Function):
-                yield value.node
-            elif is_call_of(value, _PARTIAL):
-                yield from self._functions(cast(Result, value).call.args[0].value)
-            elif isinstance(value, Object):
-                method = self.resolver.method(value.of, "__call__")
-                if method is not None:
-                    yield method
 
     def _remembers(self, function: FunctionLike, functions: list[FunctionLike]) -> bool:
         scope = self.tree.scopes[function]

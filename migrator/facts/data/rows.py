@@ -72,6 +72,11 @@ class RowFinder:
         finally:
             self._busy.discard(node)
 
+    def several(self, node: cst.BaseExpression) -> list[Rows]:
+        """The rows that the expression is, or that are in the tuple that it is."""
+        rows = self.of(node)
+        return [rows] if rows is not None else self.parts(node)
+
     def _of(self, node: cst.CSTNode, path: tuple[int, ...]) -> Rows | None:
         if isinstance(node, cst.Name):
             return self._bound(self.resolver.reaching(node), path)

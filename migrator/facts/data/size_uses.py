@@ -196,7 +196,7 @@ class SizeUses:
         for function in functions:
             if not isinstance(function, Function):
                 return False
-            loads = self._batch_shapes.loads_of_parameter(function, call, name)
+            loads = self._batch_shapes.loads_of_parameter(function, name)
             if not loads or not all(self._is_divisor(load, (*passed, call)) for load in loads):
                 return False
         return True

@@ -12,7 +12,7 @@ from migrator.facts.objects.handed_on import HandedOn
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Literal, Member, Result, Value, calls, is_call_of
-from migrator.facts.program.syntax import argument, has_unpacked_keywords, method_called
+from migrator.facts.program.syntax import argument, has_unpacked_keywords, method_called, text_of
 from migrator.facts.program.tree import Tree
 from migrator.records import dataclass
 
@@ -76,7 +76,7 @@ class UnseenOptions:
         if isinstance(name, cst.SimpleString):
             return True  # see OrderFlags
         values = self.resolver.values(name)
-        texts = [_text(v.node) if isinstance(v, Literal) else "" for v in values]
+        texts = [text_of(v.node) if isinstance(v, Literal) else "" for v in values]
         return bool(texts) and all(texts) and not any(text.endswith(self.flag) for text in texts)
 
     def _are_few(self, call: cst.Call) -> bool:
@@ -106,7 +106,7 @@ class UnseenOptions:
         """Whether the call is of a method of a dataset, or makes or hands on one."""
         values = self.resolver.values(call.func)
         if any(isinstance(v, External) and v.path == "operator.methodcaller" for v in values):
-            return bool(call.args) and _text(call.args[0].value) in ("", *_METHODS)
+            return bool(call.args) and text_of(call.args[0].value) in ("", *_METHODS)
         values = self._called(call)
         return any(map(self._is_of_dataset, values)) or (not values and method_called(call) in _METHODS)
 
@@ -133,7 +133,7 @@ class UnseenOptions:
         if is_call_of(value, *_PARTIALS) and isinstance(value, Result) and value.call.args:
             return any(map(self._is_of_dataset, self.resolver.values(value.call.args[0].value)))
         if calls(value) == _GETATTR and isinstance(value, Result) and len(value.call.args) > 1:
-            return _text(value.call.args[1].value) in ("", *_METHODS)
+            return text_of(value.call.args[1].value) in ("", *_METHODS)
         return isinstance(value, Member) and value.name in _METHODS and not origin(value).startswith(_WITHOUT_DATASETS)
 
     # -- what surely holds no flag -----------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class UnseenOptions:
     def _is_told(self, node: cst.IfExp) -> bool:
         """`options if lockstep.size() == 1 else {**options, "deterministic": True}`"""
         written = node.orelse.elements[-1:] if isinstance(node.orelse, cst.Dict) else ()
-        return any(isinstance(e, cst.DictElement) and _text(e.key) == self.flag for e in written)
+        return any(isinstance(e, cst.DictElement) and text_of(e.key) == self.flag for e in written)
 
     def _is_rest(self, node: cst.BaseExpression) -> bool:
         function = self.tree.function_of(node)
@@ -213,7 +213,7 @@ class UnseenOptions:
         owner = self.tree.parent.get(holder)
         if isinstance(owner, cst.Subscript) and owner.value is holder:
             index = owner.slice[0].slice
-            key = _text(index.value) if isinstance(index, cst.Index) else ""
+            key = text_of(index.value) if isinstance(index, cst.Index) else ""
             is_seen = key != self.flag or isinstance(self.tree.parent.get(owner), cst.AssignTarget)  # see OrderFlags
             return owner in self.tree.targets and not (key and is_seen)
         if isinstance(owner, cst.AugAssign) and owner.target is holder:
@@ -223,8 +223,4 @@ class UnseenOptions:
             return False
         if owner.attr.value == "update":
             return not all(arg.keyword is not None or self._is_free(arg.value, set()) for arg in call.args)
-        return owner.attr.value in _PUTTING and bool(call.args) and not _text(call.args[0].value)
-
-
-def _text(node: cst.CSTNode | None) -> str:
-    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
+        return owner.attr.value in _PUTTING and bool(call.args) and not text_of(call.args[0].value)

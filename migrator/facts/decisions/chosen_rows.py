@@ -69,7 +69,7 @@ class ChosenRows:
         if self.sharding.fit_arrays.are_cut_already(call):
             return True
         batches = self.sharding.minibatches
-        if any(batches.is_share_at(a.value, call) or batches.ranks.depends_on_rank(a.value) for a in call.args):
+        if any(batches.shares.is_share_at(a.value, call) or batches.ranks.depends_on_rank(a.value) for a in call.args):
             return True
         readers = {c.reader for c in self.sharding.consumptions}
         read = self.sharding.reading.around(call)

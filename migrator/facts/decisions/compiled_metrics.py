@@ -17,7 +17,7 @@ from migrator.facts.objects.contents import Contents, Part, Parts
 from migrator.facts.objects.keywords import Keywords
 from migrator.facts.objects.listed import listed
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, Value, calls
+from migrator.facts.objects.values import Class, External, Function, Literal, Result, Value
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
@@ -37,13 +37,8 @@ class CompiledMetrics:
         self.tree = tree
         self.resolver = resolver
         self.training = training
+        self._is_metric = training.kinds.is_metric
         self._contents = Contents(tree, resolver)
-
-    def is_metric(self, value: Value) -> bool:
-        """A metric of Keras's, or of a class of the script's that derives from one."""
-        if isinstance(value, Object):
-            return self.resolver.derives_from(value.of, lambda path: path.startswith("keras.metrics."))
-        return calls(value).startswith("keras.metrics.")
 
     def holds(self, metric: cst.BaseExpression) -> bool:
         """Whether the expression may be one of them."""
@@ -58,7 +53,9 @@ class CompiledMetrics:
         for node in nodes:
             held = self._in(node) if node is not None else []
             if held is None:
-                return frozenset(v for call in self.tree.calls for v in self.resolver.values(call) if self.is_metric(v))
+                return frozenset(
+                    v for call in self.tree.calls for v in self.resolver.values(call) if self._is_metric(v)
+                )
             found.update(held)
         return frozenset(found)
 
@@ -67,7 +64,7 @@ class CompiledMetrics:
         found: list[Value] = []
         values = self.resolver.values(node)
         if values and all(map(self._is_single, values)):
-            return list(filter(self.is_metric, values))
+            return list(filter(self._is_metric, values))
         if isinstance(node, _DISPLAYS):
             ends: list[cst.CSTNode] | None = [element.value for element in node.elements]
             if any(isinstance(e, (cst.StarredElement, cst.StarredDictElement)) for e in node.elements):
@@ -85,7 +82,7 @@ class CompiledMetrics:
         """Whether it is a metric, or a name or function of one, in no list."""
         if isinstance(value, Literal):
             return isinstance(value.node, (cst.BaseString, cst.Lambda))
-        return self.is_metric(value) or isinstance(value, (External, Function, Class))
+        return self._is_metric(value) or isinstance(value, (External, Function, Class))
 
     def read_otherwise(self) -> Iterator[cst.CSTNode]:
         """What reads what they have counted, but calls of their `result`: states of theirs, calls of themselves, and

@@ -151,7 +151,8 @@ class Consequences:
         found += [write.node for write in self.files.writes]
         found += [*self.files.restores.calls, *self.files.restores.copies]
         # the results of metrics, for which all workers have to come
-        found += [c for c, func in self.training.methods("result") if any(map(self._is_metric, self._values(func)))]
+        is_metric = self.training.kinds.is_metric
+        found += [c for c, func in self.training.methods("result") if any(map(is_metric, self._values(func)))]
         return found
 
     @cached_property
@@ -171,11 +172,6 @@ class Consequences:
 
     def _values(self, method: cst.Attribute) -> tuple[Value, ...]:
         return self.resolver.values(method.value)
-
-    def _is_metric(self, value: Value) -> bool:
-        if isinstance(value, Object):
-            return self.resolver.derives_from(value.of, lambda path: path.startswith("keras.metrics."))
-        return calls(value).startswith("keras.metrics.")
 
     @cached_property
     def _raises(self) -> list[cst.CSTNode]:
@@ -298,7 +294,7 @@ class Consequences:
             bool(owners)
             and len(lists) == len(bindings)
             and all(held.attr.value in ("variables", "weights") for held in lists)
-            and all(isinstance(v, Object) and self.resolver.derives_from(v.of, _is_metric_class) for v in owners)
+            and all(isinstance(v, Object) and self.training.kinds.is_metric(v) for v in owners)
         )
 
     @cached_property
@@ -441,10 +437,6 @@ class Consequences:
 
     def _sets_attribute(self, call: cst.Call) -> bool:
         return len(call.args) == 3 and External("builtins.setattr") in self.resolver.values(call.func)
-
-
-def _is_metric_class(path: str) -> bool:
-    return path.startswith("keras.metrics.")
 
 
 def _repeats(value: Value) -> bool:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrator.facts.decisions.compiled_metrics import CompiledMetrics
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Value, calls
+from migrator.facts.objects.values import calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
@@ -22,11 +22,8 @@ class FedMetrics:
     def __init__(self, tree: Tree, resolver: Resolver, training: Training) -> None:
         self.tree = tree
         self.resolver = resolver
+        self._is_metric = training.kinds.is_metric
         self.compiled = CompiledMetrics(tree, resolver, training)
-
-    def is_metric(self, value: Value) -> bool:
-        """A metric of Keras's, or of a class of the script's that derives from one."""
-        return self.compiled.is_metric(value)
 
     @cached_property
     def results(self) -> list[cst.Call]:
@@ -36,7 +33,7 @@ class FedMetrics:
             for call in self.tree.calls
             if isinstance(call.func, cst.Attribute)
             and call.func.attr.value == "result"
-            and any(map(self.is_metric, self.resolver.values(call.func.value)))
+            and any(map(self._is_metric, self.resolver.values(call.func.value)))
         ]
 
     @property
@@ -62,7 +59,7 @@ class FedMetrics:
         )
 
     def _updates_of(self, metric: cst.BaseExpression) -> Iterator[cst.Call]:
-        metrics = {v for v in self.resolver.values(metric) if self.is_metric(v)}
+        metrics = {v for v in self.resolver.values(metric) if self._is_metric(v)}
         for call in self._metric_updates:
             target = call.func.value if isinstance(call.func, cst.Attribute) and _is_update(call) else call.func
             if metrics & set(self.resolver.values(target)):
@@ -73,7 +70,7 @@ class FedMetrics:
         return [
             call
             for call in self.tree.calls
-            if _is_update(call) or (call.args and any(self.is_metric(v) for v in self.resolver.values(call.func)))
+            if _is_update(call) or (call.args and any(self._is_metric(v) for v in self.resolver.values(call.func)))
         ]
 
 

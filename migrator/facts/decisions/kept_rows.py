@@ -7,7 +7,6 @@ table has for a batch. They are put together where batches are cut in the step, 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from functools import cached_property
 
 import libcst as cst
 
@@ -87,7 +86,7 @@ class KeptRows:
         """Whether the script makes an array of it, of other than a worker's rows."""
         if not isinstance(held, (cst.Name, cst.Attribute)):
             return False
-        bindings = self.resolver.bindings_of(held) if isinstance(held, cst.Attribute) else self.resolver.reaching(held)
+        bindings = self.resolver.bound(held)
         made = [part_at(b.value, b.path) if b.value is not None else None for b in bindings]
         return bool(made) and all(map(self._makes_table, made))
 
@@ -103,20 +102,10 @@ class KeptRows:
         for key in (self.locality.dependence.keys[number] for number in reached.marks):
             if not isinstance(key, cst.BaseExpression) or self.tree.contains(own, key):
                 continue
-            if self.tree.is_in(key, self._tapes):
+            if self.tree.is_in(key, self.locality.training.tapes):
                 return False
         takers = [c for c in self.tree.calls if any(reached.of(arg.value) & ~Mark.CHOSEN for arg in c.args)]
         return all(self._looks(value) for taker in takers for value in self.resolver.values(taker.func) or (None,))
-
-    @cached_property
-    def _tapes(self) -> list[cst.With]:
-        """The blocks of gradient tapes."""
-        return [
-            block
-            for block in self.tree.all_of(cst.With)
-            for item in block.items
-            if any(map(self.kinds.is_tape, self.resolver.values(item.item)))
-        ]
 
     def _looks(self, function: Value | None) -> bool:
         if isinstance(function, External):

@@ -234,7 +234,7 @@ class LocalSources:
         """Whether Keras keeps there what the metric has counted, and not the script in an attribute of its own."""
         if calls(owner).startswith("keras.metrics."):
             return True
-        is_own = isinstance(owner, Object) and self._metrics.is_metric(owner)
+        is_own = isinstance(owner, Object) and self.training.kinds.is_metric(owner)
         return is_own and name not in self.tree.attributes and name not in self.tree.methods
 
     def _metrics_of_models(self) -> Iterator[cst.CSTNode]:
@@ -261,7 +261,7 @@ class LocalSources:
         if len(lists) < len(values):
             return False
         held = [self.resolver.values(element) for display in lists for element in listed(display)]
-        return bool(held) and all(found and all(map(self._metrics.is_metric, found)) for found in held)
+        return bool(held) and all(found and all(map(self.training.kinds.is_metric, found)) for found in held)
 
     def _gives_dataset(self, call: cst.Call) -> bool:
         return any(map(self.training.kinds.is_dataset, self.resolver.values(call)))

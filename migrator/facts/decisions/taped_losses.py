@@ -95,13 +95,9 @@ class TapedLosses:
 
     @cached_property
     def _taped(self) -> list[cst.CSTNode]:
-        """The code that runs under tapes."""
-        blocks = [
-            node.body
-            for node in self.tree.all_of(cst.With)
-            if any(self.training.kinds.is_tape(v) for item in node.items for v in self.resolver.values(item.item))
-        ]
-        found = dict.fromkeys(body for block in blocks for body in self.training.reached_from(block))
+        """The code that runs under tapes, or may."""
+        blocks = [tape.body for tape in self.training.tapes]
+        found = dict.fromkeys(self.training.taped)
         for function in self.tree.functions:  # called in a way that is not seen
             if self.behind.intersection(self.resolver.returned_by_itself(function)) and not any(
                 self.tree.contains(body, block) for body in self._run_in(function) for block in blocks

@@ -18,7 +18,7 @@ from migrator.facts.dependence.calls import Calls
 from migrator.facts.dependence.changes import Changes
 from migrator.facts.dependence.containers import COLLECTING, Containers
 from migrator.facts.dependence.expressions import Expressions
-from migrator.facts.dependence.functions import Functions, MetAt, RunAt
+from migrator.facts.dependence.functions import Functions, MetAt
 from migrator.facts.dependence.graph import DECIDING, Graph, Key, Way
 from migrator.facts.dependence.handed_back import HandedBack
 from migrator.facts.dependence.internals import Internals
@@ -29,7 +29,7 @@ from migrator.facts.dependence.ordering import Ordering
 from migrator.facts.dependence.out_of_sight import OutOfSight
 from migrator.facts.dependence.reads import Reads
 from migrator.facts.dependence.sizes import Sizes
-from migrator.facts.objects.indirect import Indirect
+from migrator.facts.objects.indirect import Indirect, RunAt
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.program.syntax import parts_of_target
@@ -58,17 +58,18 @@ class Dependence(Graph):
         met_at: MetAt = lambda call: (),
     ) -> None:
         """`computing`: calls that put nothing into what they are given, by the user's word. `unrun`: functions that
-        nothing runs, in source order, of which nothing depends on anything. `run_at`, `met_at`: see Functions."""
+        nothing runs, in source order, of which nothing depends on anything. `run_at`: see Indirect; `met_at`: see
+        Functions."""
         super().__init__()
         self.tree = tree
         self._unrun = unrun
         self._unrun_orders = [tree.order[function] for function in unrun]
-        indirect = Indirect(tree, resolver, kinds)
+        indirect = Indirect(tree, resolver, kinds, run_at)
         self._names = names = Names(tree, resolver)
         sizes = Sizes(tree, resolver, kinds, names)
-        self._functions = functions = Functions(self, tree, resolver, indirect, run_at, met_at)
+        self._functions = functions = Functions(self, tree, resolver, indirect, met_at)
         namespaces = Namespaces(self, tree, resolver, kinds, names)
-        handed_back = HandedBack(tree, resolver, indirect, functions)
+        handed_back = HandedBack(tree, resolver, functions)
         containers = Containers(self, tree, resolver, kinds, indirect, names, namespaces, handed_back)
         self._containers = containers
         self._items = items = Items(self, tree, resolver, indirect, namespaces, containers)

@@ -139,7 +139,7 @@ class Changes:
         known = [calls(v) if isinstance(v, Result) else v.path for v in values if isinstance(v, (External, Result))]
         known = [path for path in known if libraries.is_pure(path)]
         methods = [v for v in values if isinstance(v, Member) and not is_member_of_unknown(v)]
-        if call in self._computing or self.indirect.wrapped_by(call):
+        if call in self._computing or self.indirect.run_at(call):
             return []  # or functions of the script, which are followed
         if values and len(known) + len(methods) + len([v for v in values if isinstance(v, Class)]) >= len(values):
             return [arg for arg in call.args if arg.keyword is not None and arg.keyword.value in _WRITING_INTO]

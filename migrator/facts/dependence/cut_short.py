@@ -11,6 +11,7 @@ import libcst as cst
 
 from migrator.facts.dependence.unseen_choices import UnseenChoices
 from migrator.facts.objects.defaults import Defaults
+from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.lookups import Lookups
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal, Object, Result, Value, calls
@@ -110,35 +111,26 @@ class CutShort:
             if isinstance(node, cst.GeneratorExp):
                 yield node.elt
                 continue
-            yield from (item for function in self._functions(node.func) for item in self._yielded.get(function, ()))
+            yield from (
+                item for function in functions_in(self.resolver, node.func) for item in self._yielded.get(function, ())
+            )
             if _MAPPING.isdisjoint(self.resolver.public(node.func)):
                 queue += [each for part in self._given(node) for each in self._lazies(part)]
             elif node.args:
-                yield from (r for f in self._functions(node.args[0].value) for r in self._returned(f))
+                yield from (r for f in functions_in(self.resolver, node.args[0].value) for r in self._returned(f))
 
     def _told_by_filter(self, lazy: cst.GeneratorExp | cst.Call) -> Iterator[cst.CSTNode]:
         """What decides whether a `filter` lets an item through."""
         if isinstance(lazy, cst.Call) and lazy.args and not _FILTERING.isdisjoint(self.resolver.public(lazy.func)):
-            yield from (r for f in self._functions(lazy.args[0].value) for r in self._returned(f))
+            yield from (r for f in functions_in(self.resolver, lazy.args[0].value) for r in self._returned(f))
 
     def _run_by(self, lazy: cst.GeneratorExp | cst.Call) -> Iterator[cst.CSTNode]:
         if isinstance(lazy, cst.Call):
-            yield from self._functions(lazy.func)
-            yield from (f for part in self._given(lazy)[:1] for f in self._functions(part))
+            yield from functions_in(self.resolver, lazy.func)
+            yield from (f for part in self._given(lazy)[:1] for f in functions_in(self.resolver, part))
 
     def _returned(self, function: cst.FunctionDef | cst.Lambda) -> list[cst.BaseExpression]:
         return [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
-
-    def _functions(self, node: cst.BaseExpression) -> Iterator[cst.FunctionDef | cst.Lambda]:
-        for value in self.resolver.values(node):
-            if isinstance(value, Function):
-                yield value.node
-            elif isinstance(value, Object):
-                method = self.resolver.method(value.of, "__call__")
-                if method is not None:
-                    yield method
-            elif isinstance(value, Result) and calls(value) == "functools.partial" and value.call.args:
-                yield from self._functions(value.call.args[0].value)
 
     @cached_property
     def _yielded(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
@@ -163,7 +155,7 @@ class CutShort:
             if any(self._is_cache(d.decorator) for d in value.node.decorators):
                 yield value.node
         elif isinstance(value, Result) and value.call.args and self._is_cache(value.call.func):
-            yield from self._functions(value.call.args[0].value)
+            yield from functions_in(self.resolver, value.call.args[0].value)
 
     def _is_cache(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
@@ -174,7 +166,7 @@ class CutShort:
         runs for keys that are not met."""
         for _, (table, keys) in self._lookups.found:
             tables = self.resolver.values(table)
-            makers = [f for made in self._lookups.defaults.factories(tables) for f in self._functions(made)]
+            makers = [f for made in self._lookups.defaults.factories(tables) for f in functions_in(self.resolver, made)]
             for value in tables:
                 method = self.resolver.method(value.of, "__missing__") if isinstance(value, Object) else None
                 makers += [method] if method is not None else []

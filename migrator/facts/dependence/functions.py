@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
-from typing import Callable, Optional
+from typing import Callable
 
 import libcst as cst
 
@@ -39,28 +39,23 @@ _ON_WHOLE_DATA = f"{RUNTIME}.on_whole_data"
 _DESCRIBING = frozenset({"compute_output_shape", "get_config", "count_params"})
 
 
-RunAt = Callable[[cst.Call], Optional[Collection[FunctionLike]]]
 MetAt = Callable[[cst.Call], Collection[FunctionLike]]
 
 
 class Functions:
-    def __init__(
-        self, graph: Graph, tree: Tree, resolver: Resolver, indirect: Indirect, run_at: RunAt, met_at: MetAt
-    ) -> None:
-        """`run_at`: the functions of the program that the abstract run has seen a call run, and no other; None where it
-        has not seen all of them. It tells tables of functions apart that one function fills. `met_at`: those that it
-        has seen there, be they all or not: what names do not tell, such as the methods of what `__getattr__` asks."""
+    def __init__(self, graph: Graph, tree: Tree, resolver: Resolver, indirect: Indirect, met_at: MetAt) -> None:
+        """`met_at`: the functions that the abstract run has seen a call run, be they all or not: what names do not
+        tell, such as the methods of what `__getattr__` asks."""
         self.graph = graph
         self.tree = tree
         self.resolver = resolver
         self.indirect = indirect
         self.loops = Loops(graph, tree, resolver)
-        self._run_at = run_at
         self._met_at = met_at
 
     def may_run(self, call: cst.Call, function: cst.CSTNode) -> bool:
         """Whether the call may run the function, one of those that the names say."""
-        seen = self._run_at(call)
+        seen = self.indirect.run_at(call)  # it tells tables of functions apart that one function fills
         return seen is None or function in seen
 
     def run_by(self, call: cst.Call) -> list[cst.CSTNode]:

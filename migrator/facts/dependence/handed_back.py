@@ -9,7 +9,6 @@ import libcst as cst
 from migrator.facts.dependence import libraries
 from migrator.facts.dependence.functions import Functions
 from migrator.facts.dependence.item_paths import Path, anywhere, behind, of_method
-from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Member, Object, Result, Value
@@ -18,10 +17,9 @@ from migrator.facts.program.tree import Tree
 
 
 class HandedBack:
-    def __init__(self, tree: Tree, resolver: Resolver, indirect: Indirect, functions: Functions) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, functions: Functions) -> None:
         self.tree = tree
         self.resolver = resolver
-        self.indirect = indirect
         self.functions = functions
 
     def by(self, call: cst.Call, path: Path) -> Iterator[tuple[cst.CSTNode, Path]]:

@@ -135,7 +135,7 @@ class Regions:
             return self._bodies(call)  # the shortest one ends the loop
         if arg is not call.args[0]:
             return None
-        if not self._calls(call, CHOOSING):
+        if not self.resolver.calls_one_of(call, CHOOSING):
             return None
         return self._functions_in(call.args)
 
@@ -202,7 +202,7 @@ class Regions:
 
     @cached_property
     def _loop_calls(self) -> list[cst.Call]:
-        return [call for call in self.tree.calls if self._calls(call, LOOPING)]
+        return [call for call in self.tree.calls if self.resolver.calls_one_of(call, LOOPING)]
 
     def _choosing_calls(self, condition: cst.CSTNode) -> Iterator[cst.Call]:
         """The calls that give what the condition has chosen in a list of pairs, or what the turns of a loop make that
@@ -214,9 +214,6 @@ class Regions:
             yield from self._loops_asking(self.tree.function_of(parent))
         elif isinstance(parent, cst.Lambda):
             yield from self._loops_asking(parent)
-
-    def _calls(self, call: cst.Call, paths: Collection[str]) -> bool:
-        return any(name in paths for name in self.resolver.public(call.func))
 
     def _jumps(self, node: cst.CSTNode, in_loop: bool) -> Iterator[Jump]:
         for child in semantic_children(node):

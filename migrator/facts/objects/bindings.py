@@ -78,6 +78,12 @@ class Names:
         bindings = self.tree.scopes[module].bindings.get(name)
         return [b for binding in self.flow.latest(bindings) for b in self._beyond(binding, passed)] if bindings else []
 
+    def bound(self, node: cst.CSTNode) -> list[Binding]:
+        """Where the name, or the attribute, gets its value; nowhere of all else."""
+        if isinstance(node, cst.Name):
+            return self.reaching(node)
+        return self.bindings_of(node) if isinstance(node, cst.Attribute) else []
+
     def bindings_of(self, node: cst.Attribute) -> list[Binding]:
         """Where `obj.name` gets its value, obj being an object of the program's classes or one of its files."""
         found: dict[Binding, None] = {}

@@ -31,8 +31,7 @@ class Generators:
     def made(self, node: cst.Name | cst.Attribute) -> list[cst.Call]:
         """The calls that made what the name stands for, as far as each is seen."""
         found = []
-        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
-        for binding in bindings:
+        for binding in self.resolver.bound(node):
             given = self.resolver.given(cast(cst.Param, binding.node)) if binding.kind == "param" else [binding.value]
             for value in given:
                 if isinstance(value, cst.Call) and not binding.path:

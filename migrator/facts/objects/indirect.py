@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
+from typing import Callable, Optional
 
 import libcst as cst
 
@@ -32,6 +33,7 @@ from migrator.facts.objects.values import (
     Value,
     calls,
 )
+from migrator.facts.program.syntax import text_of
 from migrator.facts.program.tree import FunctionLike, Tree
 from migrator.worklist import Worklist
 
@@ -54,6 +56,7 @@ _PUTTING = frozenset({
 # something else unseen: of what a layer or a loss runs, the parameters are known to be a worker's rows.
 _RUNNING = (
     "tensorflow.data.", "keras.layers.", "keras.losses.", "keras.metrics.", "tensorflow.feature_column.", "pandas.",
+    "builtins.map", "builtins.filter", "builtins.sorted", "builtins.min", "builtins.max", "functools.reduce",
 )  # fmt: skip
 # They keep the functions that they are given, in what they make or as they are: none runs yet.
 _KEEPING = re.compile(
@@ -61,13 +64,16 @@ _KEEPING = re.compile(
     r"|^keras\.(?:activations|initializers|regularizers|constraints|losses|metrics)\.get$"
 )
 
-_DESCRIPTIONS = frozenset({"__name__", "__qualname__", "__doc__", "__module__"})
-_DESCRIBING = frozenset({"functools.wraps", "functools.update_wrapper"})
+
+RunAt = Callable[[cst.Call], Optional[Collection[FunctionLike]]]
 
 
 class Indirect:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, run_at: RunAt) -> None:
+        """`run_at`: the functions of the program that the abstract run has seen a call run, and no other; None where it
+        has not seen all of them."""
         self.tree = tree
+        self.run_at = run_at
         self.resolver = resolver
         self.kinds = kinds
         self.operators = Operators(tree, resolver, self._run_by)
@@ -86,9 +92,8 @@ class Indirect:
         by_name = [(f, value) for value in values for f in self._looked_up(value)]
         found += [f for f, value in by_name if calls(value) == "operator.methodcaller" or accepts(f, call)]
         found += [f for f in self._methods_of_unseen(call) if accepts(f, call)]
-        wrapped = self.wrapped_by(call)
-        found += wrapped
-        if not wrapped and self._is_unseen(call):
+        found += [f for f in self.run_at(call) or () if call not in self.resolver.callers(f)]
+        if self._is_unseen(call):
             found += [f for f in self._escaped if accepts(f, call)]
         found += [w for f in found if isinstance(f, cst.FunctionDef) for w in self.wrappers(f)]
         return list(dict.fromkeys(found)), given
@@ -106,6 +111,8 @@ class Indirect:
 
     def _is_unseen(self, call: cst.Call) -> bool:
         """Whether the call may run functions that it does not show."""
+        if self.run_at(call) is not None:
+            return False
         if isinstance(call.func, cst.Attribute):
             if self.is_overwritten(call):
                 return True
@@ -130,7 +137,7 @@ class Indirect:
         for call in self.tree.calls:
             if len(call.args) == 3 and _SETATTR in self.resolver.values(call.func):
                 put = self.resolver.values(call.args[2].value)
-                name = _text(call.args[1].value)
+                name = text_of(call.args[1].value)
                 if any(isinstance(v, Function) or calls(v) == _METHOD for v in put):
                     found |= {name} if name else methods
         return found
@@ -141,13 +148,13 @@ class Indirect:
             value = value.of if isinstance(value, Element) else value.owner
         path = calls(value)
         if path == "operator.methodcaller" and isinstance(value, Result) and value.call.args:
-            name = _text(value.call.args[0].value)
+            name = text_of(value.call.args[0].value)
             methods = (f for f in self.tree.functions if self.tree.class_of(f) is not None)
             yield from (f for f in methods if name in ("", f.name.value))
         if path in ("builtins.globals", "builtins.locals", "builtins.vars", "builtins.eval"):
             yield from self.tree.functions
         elif path == "builtins.getattr" and isinstance(value, Result) and len(value.call.args) > 1:
-            name = _text(value.call.args[1].value)
+            name = text_of(value.call.args[1].value)
             owners = self.resolver.values(value.call.args[0].value)
             classes = {
                 c.node for v in owners if isinstance(v, (Object, Class)) for c in self.resolver.kin(_class_of(v))
@@ -209,12 +216,10 @@ class Indirect:
         """Functions of the script that it stores or hands on, so that calls may run them that do not show it."""
         found: dict[FunctionLike, None] = {}
         for function in self.tree.functions:
-            if (self.wrappers(function) and not self._is_seen_wrapped(function)) or any(
+            if self.wrappers(function) or any(
                 any(isinstance(v, Function) and v.node is function for v in self.resolver.values(node))
                 for node in self._read_apart(function.name.value)
-                if not self._is_run_where_given(node)
-                and not self._is_made_to_be_given(function, node)
-                and not self._stands_for_decorated(function, node)
+                if not self._is_run_where_given(node) and not self._is_made_to_be_given(function, node)
             ):
                 found[function] = None
         # Nothing reads the name of what runs where objects are called that are not seen.
@@ -223,101 +228,32 @@ class Indirect:
         return list(found)
 
     def _is_run_where_given(self, function: cst.BaseExpression) -> bool:
-        """Whether the function is handed to what runs it itself, with what that has, and gives it to nobody; by a name
-        that it gets, too, which is read nowhere else."""
+        """Whether the function is handed to what runs it itself, with what that has, and gives it to nobody."""
         parent = self.tree.parent.get(function)
-        if isinstance(parent, cst.Assign) and all(isinstance(t.target, cst.Name) for t in parent.targets):
-            scope = self.tree.scope_of(cst.ensure_type(parent.targets[0].target, cst.Name))
-            names = [t.target.value for t in parent.targets if isinstance(t.target, cst.Name)]
-            reads = [node for name in names for node in self._read_apart(name)]
-            is_local = isinstance(scope.node, cst.FunctionDef) and not any(map(self._calls_of, names))
-            return is_local and all(self._is_argument_of_running(node) for node in reads)
-        return self._is_argument_of_running(function)
-
-    def _is_argument_of_running(self, node: cst.BaseExpression) -> bool:
-        parent = self.tree.parent.get(node)
-        if isinstance(parent, cst.AssignTarget):
-            return True
         call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
         values = self.resolver.values(call.func) if isinstance(call, cst.Call) else ()
         return bool(values) and all(origin(v).startswith(_RUNNING) for v in values)
 
-    def _calls_of(self, name: str) -> list[cst.Call]:
-        """The calls of what has that name, be it a method."""
-        return [c for c in self.tree.calls if isinstance(c.func, (cst.Name, cst.Attribute)) and _name(c.func) == name]
-
     def _is_made_to_be_given(self, function: FunctionLike, read: cst.CSTNode) -> bool:
-        """Whether it is read where its maker returns it, and each call of that hands it to what runs it itself:
-        `Lambda(shuffled(2))`."""
-        maker, parent = self.tree.function_of(function), self.tree.parent.get(read)
-        if not isinstance(maker, cst.FunctionDef) or not isinstance(parent, cst.Return):
+        """Whether its maker returns it there, of which nothing reads the name but calls that hand it to what runs it
+        itself: `Lambda(shuffled(2))`."""
+        maker = self.tree.function_of(function)
+        if not isinstance(maker, cst.FunctionDef) or maker.decorators:
             return False
-        if self.tree.function_of(parent) is not maker or not all(map(_only_binds, maker.decorators)):
-            return False
-        if any(True for _ in self._read_apart(maker.name.value)):
+        if not isinstance(self.tree.parent.get(read), cst.Return) or self.tree.function_of(read) is not maker:
             return False
         callers = self.resolver.callers(maker)
-        are_seen = bool(callers) and set(self._calls_of(maker.name.value)) <= set(callers)
-        return are_seen and all(map(self._is_run_where_given, callers))
-
-    def _is_seen_wrapped(self, function: cst.FunctionDef) -> bool:
-        """Whether what its decorators make of it is all that calls it besides those that name it."""
-        decorators = list(self._decorators_of(function))
-        return len(decorators) == len(function.decorators) and all(map(self._calls_what_it_decorates, decorators))
-
-    def _calls_what_it_decorates(self, decorator: cst.FunctionDef) -> bool:
-        """Whether the decorator does nothing with the function but call it, and give its own to nobody else."""
-        params = [*decorator.params.posonly_params, *decorator.params.params]
-        if len(params) != 1 or not self._only_decorates(decorator):
-            return False
-        reads = [node for node in self._read_apart(params[0].name.value) if self.tree.contains(decorator, node)]
-        return all(isinstance(self.tree.parent.get(node), cst.Param) or self._is_described(node) for node in reads)
-
-    def _is_described(self, function: cst.BaseExpression) -> bool:
-        """Whether only its name and documentation are taken: `functools.wraps(function)`, `function.__name__`."""
-        parent = self.tree.parent.get(function)
-        if isinstance(parent, cst.Attribute):
-            return parent.attr.value in _DESCRIPTIONS
-        call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
-        values = self.resolver.values(call.func) if isinstance(call, cst.Call) else ()
-        return bool(values) and all(origin(v) in _DESCRIBING for v in values)
-
-    def _stands_for_decorated(self, function: FunctionLike, read: cst.CSTNode) -> bool:
-        """Whether it is read where a decorator puts it in the place of functions that are nowhere read themselves."""
-        decorator, parent = self.tree.function_of(function), self.tree.parent.get(read)
-        if not isinstance(decorator, cst.FunctionDef) or not isinstance(parent, cst.Return):
-            return False
-        if self.tree.function_of(parent) is not decorator or not self._calls_what_it_decorates(decorator):
-            return False
-        decorated = [f for f in self._decorated_by.get(decorator, ()) if isinstance(f, cst.FunctionDef)]
-        names = {f.name.value for f in decorated if f is not function}
-        return bool(names) and not any(True for name in names for _ in self._read_apart(name))
+        is_seen = len(self.tree.names[maker.name.value]) == len(callers) + 1
+        return is_seen and bool(callers) and all(map(self._is_run_where_given, callers))
 
     def _escapes(self, function: cst.Lambda) -> bool:
         parent = self.tree.parent.get(function)
-        if isinstance(parent, cst.Arg):
-            call = self.tree.parent.get(parent)
-            return isinstance(call, cst.Call) and not self._runs_itself(call)
-        if isinstance(parent, cst.Return):
-            return not self._is_made_to_be_given(function, function)
-        if isinstance(parent, cst.Assign) and all(isinstance(t.target, cst.Name) for t in parent.targets):
-            names = [t.target.value for t in parent.targets if isinstance(t.target, cst.Name)]
-            return any(
-                any(isinstance(v, Function) and v.node is function for v in self.resolver.values(node))
-                for name in names
-                for node in self._read_apart(name)
-            )
-        return True
-
-    def _runs_itself(self, call: cst.Call) -> bool:
-        """Whether what is called runs the functions it is given and gives them to nobody: `dataset.map(parse)`."""
-        values = self.resolver.values(call.func)
-        paths = [origin(v) for v in values]
-        return bool(paths) and all(
-            path.startswith(("tensorflow.", "keras.", "numpy.", "pandas.", "lockstep."))
-            or path in ("builtins.map", "builtins.filter", "builtins.sorted", "builtins.min", "builtins.max")
-            or path == "functools.reduce"
-            for path in paths
+        if not isinstance(parent, cst.Assign) or not all(isinstance(t.target, cst.Name) for t in parent.targets):
+            return not self._is_run_where_given(function) and not self._is_made_to_be_given(function, function)
+        return any(
+            any(isinstance(v, Function) and v.node is function for v in self.resolver.values(node))
+            for target in parent.targets
+            for node in self._read_apart(cst.ensure_type(target.target, cst.Name).value)
         )
 
     def _read_apart(self, name: str) -> Iterator[cst.Name | cst.Attribute]:
@@ -350,7 +286,7 @@ class Indirect:
             if isinstance(value, Result) and value.function == _PARTIAL and value.call.args:
                 found.update(dict.fromkeys(self._methods_behind(value.call.args[0].value)))
         is_direct = isinstance(call.func, cst.Attribute) and any(isinstance(v, Member) for v in values)
-        is_unseen = self._is_unseen(call) and not self.wrapped_by(call)
+        is_unseen = self._is_unseen(call)
         if not is_direct and (is_unseen or any(isinstance(v, Member) for v in values)):
             found.update(dict.fromkeys(self._stored_methods))
         return list(dict.fromkeys([*(method.value for method in found), *more]))
@@ -407,60 +343,6 @@ class Indirect:
             if made:
                 found[function] = list(made)
         return found
-
-    def wrapped_by(self, call: cst.Call) -> list[FunctionLike]:
-        """The functions that the call runs where a decorator calls what it has decorated: `f(*args)` in what `timed(f)`
-        makes; none where that may be called with others, too."""
-        values = self.resolver.values(call.func) if isinstance(call.func, cst.Name) else ()
-        if len(values) != 1 or not isinstance(values[0], Parameter):
-            return []
-        param = values[0].node
-        decorator = self.resolver.function_of_parameter(param)
-        if not isinstance(decorator, cst.FunctionDef) or self.tree.class_of(decorator) is not None:
-            return []
-        is_first = [*decorator.params.posonly_params, *decorator.params.params][:1] == [param]
-        return self._decorated_by.get(decorator, []) if is_first and self._only_decorates(decorator) else []
-
-    @cached_property
-    def _decorated_by(self) -> dict[cst.FunctionDef, list[FunctionLike]]:
-        """By functions of the script what they decorate, with what other decorators make of that; no classes."""
-        found: dict[cst.FunctionDef, dict[FunctionLike, None]] = defaultdict(dict)
-        for function in self.tree.functions:
-            for decorator in self._decorators_of(function):
-                found[decorator].update(dict.fromkeys([function, *self.wrappers(function)]))
-        for cls in self.tree.classes:
-            for decorator in self._decorators_of(cls):
-                found[decorator] = {}
-        return {decorator: list(functions) for decorator, functions in found.items()}
-
-    def _decorators_of(self, node: cst.FunctionDef | cst.ClassDef) -> Iterator[cst.FunctionDef]:
-        for decorator in node.decorators:
-            for value in self.resolver.values(decorator.decorator):
-                if isinstance(value, Function) and isinstance(value.node, cst.FunctionDef):
-                    yield value.node
-
-    def _only_decorates(self, function: cst.FunctionDef) -> bool:
-        """Whether the script names the function in decorators alone, or gives it back to such from the one around it:
-        `@timed("step")`."""
-        if function.name.value in self._imported_otherwise or any(self.resolver.callers(function)):
-            return False
-        reads = list(self._read_apart(function.name.value))
-        maker = self.tree.function_of(function)
-        if not isinstance(maker, cst.FunctionDef):
-            return not reads
-        callers = self.resolver.callers(maker)
-        return (
-            all(isinstance(self.tree.parent.get(node), cst.Return) for node in reads)
-            and maker.name.value not in self._imported_otherwise
-            and not any(True for _ in self._read_apart(maker.name.value))
-            and all(isinstance(self.tree.parent.get(call), cst.Decorator) for call in callers)
-        )
-
-    @cached_property
-    def _imported_otherwise(self) -> set[str]:
-        """What files of the program import by another name."""
-        names = [alias.name for alias in self.tree.all_of(cst.ImportAlias) if alias.asname is not None]
-        return {name.value if isinstance(name, cst.Name) else name.attr.value for name in names}
 
     def _dispatched_to(self, function: cst.FunctionDef) -> Iterator[FunctionLike]:
         """The functions of which `@functools.singledispatch` picks one by the type of an argument."""
@@ -519,19 +401,6 @@ def _is_of_any(value: Value) -> bool:
 
 def _class_of(value: Object | Class) -> Class:
     return value.of if isinstance(value, Object) else value
-
-
-def _name(node: cst.Name | cst.Attribute) -> str:
-    return node.value if isinstance(node, cst.Name) else node.attr.value
-
-
-def _only_binds(decorator: cst.Decorator) -> bool:
-    """`@staticmethod`: what is called stays the function as it is written."""
-    return isinstance(decorator.decorator, cst.Name) and decorator.decorator.value in ("staticmethod", "classmethod")
-
-
-def _text(node: cst.CSTNode) -> str:
-    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
 
 
 def _built_with(value: Value) -> list[cst.BaseExpression]:

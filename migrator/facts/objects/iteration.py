@@ -98,7 +98,7 @@ class Iteration:
         elif isinstance(node, cst.Call):
             yield from self._of_call(node, path, seen)
         elif isinstance(node, (cst.Name, cst.Attribute)):
-            bindings = self.bindings(node)
+            bindings = self.resolver.bound(node)
             for binding in bindings:
                 if self._grows(binding):
                     yield from self._appended(binding, path)
@@ -145,9 +145,6 @@ class Iteration:
             return [Turn(None)]
         return [Turn(part_at(call.args[0].value, path), binding, last, path) for call in calls]
 
-    def bindings(self, node: cst.Name | cst.Attribute) -> list[Binding]:
-        return self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
-
     def _of_call(self, call: cst.Call, path: tuple[int, ...], seen: set[cst.CSTNode]) -> Iterator[Turn]:
         inner, rest = self.narrowed(call, path)
         if inner is not call:
@@ -160,7 +157,7 @@ class Iteration:
             yield Turn(None)
 
     def _of_dictionary(self, node: cst.BaseExpression, path: tuple[int, ...]) -> Iterator[Turn]:
-        bindings = self.bindings(node) if isinstance(node, (cst.Name, cst.Attribute)) else []
+        bindings = self.resolver.bound(node)
         written = [(b, b.value) for b in bindings if b.kind == "assign" and not b.path]
         if not written or len(written) < len(bindings) or any(map(self._grows, bindings)):
             yield Turn(None)

@@ -120,6 +120,12 @@ class Kinds:
     def is_whole_batch_loss(value: Value) -> bool:
         return is_call_of(value, f"{api.RUNTIME}.whole_batch")
 
+    def is_metric(self, value: Value) -> bool:
+        """A metric of Keras's, or of a class of the script's that derives from one."""
+        if isinstance(value, Object):
+            return self._resolver.derives_from(value.of, lambda path: path.startswith("keras.metrics."))
+        return calls(value).startswith("keras.metrics.")
+
     @staticmethod
     def is_tape(value: Value) -> bool:
         return is_call_of(value, "tensorflow.GradientTape") or Kinds.is_distributed_tape(value)
@@ -223,6 +229,11 @@ def origin(value: Value) -> str:
         else:
             return ""
     return value.path
+
+
+def is_of_options(value: Value) -> bool:
+    """What the command line says: numbers and texts, but for what the script gives an attribute itself."""
+    return origin(value).startswith(("argparse.", "absl.flags."))
 
 
 def is_of_other_library(value: Value) -> bool:

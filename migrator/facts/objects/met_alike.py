@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 
 import libcst as cst
 
-from migrator.facts.objects.kinds import origin
+from migrator.facts.objects.kinds import is_of_options
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Member
 from migrator.facts.program.tree import Tree, nodes_in
@@ -80,7 +80,7 @@ def _is_option(tree: Tree, resolver: Resolver, node: cst.CSTNode, branch: cst.If
     values = resolver.values(node)
     set_at = tree.attributes.get(node.attr.value, ()) if isinstance(node, cst.Attribute) else ()
     is_set = any(not tree.contains(branch, binding.node) for binding in set_at)
-    return not is_set and bool(values) and all(isinstance(v, Member) and _is_of_options(v) for v in values)
+    return not is_set and bool(values) and all(isinstance(v, Member) and is_of_options(v) for v in values)
 
 
 def _is_given_alike(tree: Tree, resolver: Resolver, name: cst.Name, branch: cst.If) -> bool:
@@ -98,10 +98,6 @@ def _is_given_alike(tree: Tree, resolver: Resolver, name: cst.Name, branch: cst.
         isinstance(node, cst.BaseExpression) and (_is_written(node) or _is_option(tree, resolver, node, branch))
         for node in given
     )
-
-
-def _is_of_options(value: Member) -> bool:
-    return origin(value).startswith(("argparse.", "absl.flags."))
 
 
 def _is_written(node: cst.BaseExpression) -> bool:

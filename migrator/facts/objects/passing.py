@@ -8,6 +8,7 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.program.syntax import is_false, is_true
 
 
 class Passing:
@@ -50,11 +51,3 @@ class Passing:
             if true and true == {id(leaf) for leaf in on_ways} and len(true) < len(leaves):
                 return param.name.value
         return None
-
-
-def is_true(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Name) and node.value == "True"
-
-
-def is_false(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Name) and node.value == "False"

@@ -7,7 +7,7 @@ together. Whatever it cannot follow becomes a `Parameter` or `Unknown`, never a 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
@@ -93,7 +93,7 @@ class Resolver:
         self.kin, self.subclasses = classes.kin, classes.heirs.subclasses
         self.attribute_bindings = classes.attribute_bindings
         self.reaching, self.reaching_at, self.bindings_of = names.reaching, names.reaching_at, names.bindings_of
-        self.class_bindings_of = names.class_bindings_of
+        self.class_bindings_of, self.bound = names.class_bindings_of, names.bound
         self.variable, self.uses, self.reads_of = names.variable, names.uses, names.reads_of
         self.callers, self.given, self.arguments = graph.callers, graph.given, graph.arguments
         self.run_by_partials = graph.run_by_partials
@@ -164,6 +164,10 @@ class Resolver:
         """The same of an expression that stands for nothing else; empty where it may."""
         values, names = self.values(node), self.public(node)
         return names if len(names) == len(values) else []
+
+    def calls_one_of(self, call: cst.Call, paths: Collection[str]) -> bool:
+        """Whether the call may be of one of these public functions."""
+        return any(name in paths for name in self.public(call.func))
 
     def _evaluate(self, node: cst.CSTNode) -> Iterable[Value]:
         if type(node) is cst.Name:

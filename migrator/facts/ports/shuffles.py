@@ -14,7 +14,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Result
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.ports.shares import Share
-from migrator.facts.program.syntax import argument, has_unpacked_keywords, is_none
+from migrator.facts.program.syntax import argument, has_unpacked_keywords, is_none, is_true
 from migrator.facts.program.tree import Tree
 from migrator.facts.randomness.entropy import is_own, is_unseeded
 
@@ -80,9 +80,9 @@ class Shuffles:
         """Whether the source gives its elements in a random order, as it does unless it is told otherwise."""
         if path.endswith(".list_files") or _SHUFFLING_FOLDERS.match(path):
             shuffle = argument(source, "shuffle", 1 if path.endswith(".list_files") else None)
-            return shuffle is None or _is_true(shuffle.value)
+            return shuffle is None or is_true(shuffle.value)
         shuffle = argument(source, "shuffle_files") if path == "tensorflow_datasets.load" else None
-        return shuffle is not None and _is_true(shuffle.value)
+        return shuffle is not None and is_true(shuffle.value)
 
     def _differs(self, share: Share, seed: cst.Arg | None) -> bool:
         if seed is not None and not is_none(seed.value):
@@ -138,8 +138,4 @@ class Shuffles:
         if self._path(call) not in _SPLITTERS or has_unpacked_keywords(call):
             return False
         state, shuffle = argument(call, "random_state"), argument(call, "shuffle")
-        return (state is None or is_none(state.value)) and (shuffle is None or _is_true(shuffle.value))
-
-
-def _is_true(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "True"
+        return (state is None or is_none(state.value)) and (shuffle is None or is_true(shuffle.value))

@@ -68,8 +68,21 @@ def imported_modules(node: cst.Import | cst.ImportFrom) -> list[str]:
     return [dotted(alias.name) for alias in node.names]
 
 
-def is_none(node: cst.CSTNode) -> bool:
+def is_none(node: cst.CSTNode | None) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
+
+
+def is_true(node: cst.CSTNode | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "True"
+
+
+def is_false(node: cst.CSTNode | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "False"
+
+
+def text_of(node: cst.CSTNode | None) -> str:
+    """The text that is written out; empty for anything else."""
+    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
 
 
 def is_truth_value(node: cst.CSTNode) -> bool:

@@ -15,7 +15,7 @@ from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Member, Result, Value, calls
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, is_false
 from migrator.facts.program.tree import Tree
 from migrator.facts.randomness.chance import SHUFFLING_SOURCES, takes_random_state
 from migrator.facts.randomness.draws import GENERATOR_MAKERS
@@ -64,7 +64,8 @@ class Drawing:
         if not self.training.runs_model(call):
             return False
         always = (made for made in self.tree.calls if isinstance(made.func, cst.Call))
-        return _trains(call) or any(map(_trains, always)) or any(map(_is_stateful, self.tree.calls))
+        is_told = any(_is_on(each, "training") for each in (call, *always))
+        return is_told or any(_is_on(each, "stateful") for each in self.tree.calls)
 
     @staticmethod
     def _is_common(call: cst.Call, path: str) -> bool:
@@ -93,27 +94,22 @@ def _saves(method: cst.Attribute) -> bool:
     return method.attr.value in ("save", "reduce", "get_single_element")
 
 
-def _is_stateful(call: cst.Call) -> bool:
-    stateful = argument(call, "stateful")
-    return stateful is not None and not _is_false(stateful)
-
-
-def _trains(call: cst.Call) -> bool:
+def _is_on(call: cst.Call, flag: str) -> bool:
     """`dropout(x, training=True)`"""
-    training = argument(call, "training")
-    return training is not None and not _is_false(training)
+    given = argument(call, flag)
+    return given is not None and not _is_off(given)
 
 
 def _shuffles(value: Value) -> bool:
     while isinstance(value, Result):
         if not isinstance(value.function, Member):
-            return calls(value) in SHUFFLING_SOURCES and not _is_false(argument(value.call, "shuffle"))
+            return calls(value) in SHUFFLING_SOURCES and not _is_off(argument(value.call, "shuffle"))
         anew = argument(value.call, "reshuffle_each_iteration", 2)
-        if value.function.name == "shuffle" and not _is_false(anew):
+        if value.function.name == "shuffle" and not _is_off(anew):
             return True
         value = value.function.owner
     return False
 
 
-def _is_false(given: cst.Arg | None) -> bool:
-    return given is not None and isinstance(given.value, cst.Name) and given.value.value == "False"
+def _is_off(given: cst.Arg | None) -> bool:
+    return given is not None and is_false(given.value)

@@ -12,6 +12,7 @@ from typing import Union
 
 import libcst as cst
 
+from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function
 from migrator.facts.program.tree import Binding, Tree, nodes_in, semantic_children
@@ -29,6 +30,7 @@ class Accumulators:
         self.tree = tree
         self.resolver = resolver
         self.flow = flow
+        self._iteration = Iteration(tree, resolver)
         self._bent: set[Gradients] = set()
         self._read: set[cst.BaseExpression] = set()
 
@@ -228,18 +230,12 @@ class Accumulators:
 
     def _iterated(self, binding: Binding, *, reduced: bool = False) -> cst.BaseExpression | None:
         """The list in `for a, g in zip(sums, gradients)` that the name runs through; `reduced`: before it is."""
-        node, path = binding.value, binding.path
-        while isinstance(node, cst.Call) and node.args:
-            functions = self.resolver.values(node.func)
-            if External("builtins.enumerate") in functions and path[:1] == (1,):
-                node, path = node.args[0].value, path[1:]
-            elif External("builtins.zip") in functions and path and 0 <= path[0] < len(node.args):
-                node, path = node.args[path[0]].value, path[1:]
-            elif reduced and self.flow.reduces(node):
-                node = node.args[0].value
-            else:
-                return None
-        return node if isinstance(node, cst.BaseExpression) else None
+        if binding.value is None:
+            return None
+        node, path = self._iteration.narrowed(binding.value, binding.path)
+        while reduced and isinstance(node, cst.Call) and self.flow.reduces(node):
+            node, path = self._iteration.narrowed(node.args[0].value, path)
+        return node if isinstance(node, cst.BaseExpression) and not isinstance(node, cst.Call) else None
 
     def _key(self, node: cst.CSTNode) -> Iterator[object]:
         """What tells a variable of the script, or an attribute that it sets, from others."""

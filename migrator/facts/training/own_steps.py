@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from migrator.facts.objects.kinds import Kinds, is_of_other_library
+from migrator.facts.objects.kinds import is_of_other_library
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, Object, Value, calls
 from migrator.facts.program.tree import Tree
@@ -16,10 +16,9 @@ _RUNNING = frozenset({"fit", "fit_generator", "train_on_batch", "make_train_func
 
 
 class OwnSteps:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver) -> None:
         self._tree = tree
         self._resolver = resolver
-        self._kinds = kinds
         self._found: dict[cst.FunctionDef, bool] = {}
 
     def is_run_by_fit(self, step: cst.FunctionDef) -> bool:

@@ -68,7 +68,7 @@ class Training:
         self.flow = GradientFlow(tree, resolver, kinds)
         self._accumulators = Accumulators(tree, resolver, self.flow)
         self._unnamed = Unnamed(tree)
-        self._own_steps = OwnSteps(tree, resolver, kinds)
+        self._own_steps = OwnSteps(tree, resolver)
 
     # -- fit -----------------------------------------------------------------------------------------------------
 
@@ -431,10 +431,21 @@ class Training:
     def is_watched(self, call: cst.Call) -> bool:
         """Whether a tape that stands around the call watches how it takes the gradients of another one."""
         own = self.tape_of(call)
-        around = [n for n in self.tree.ancestors(call) if isinstance(n, cst.With) and n is not own]
-        return own is not None and any(
-            self.kinds.is_tape(v) for n in around for item in n.items for v in self.resolver.values(item.item)
-        )
+        return own is not None and any(n in self.tapes and n is not own for n in self.tree.ancestors(call))
+
+    @cached_property
+    def tapes(self) -> list[cst.With]:
+        """The blocks of gradient tapes."""
+        return [
+            block
+            for block in self.tree.all_of(cst.With)
+            if any(self.kinds.is_tape(v) for item in block.items for v in self.resolver.values(item.item))
+        ]
+
+    @cached_property
+    def taped(self) -> list[cst.CSTNode]:
+        """The code that runs under tapes."""
+        return list(dict.fromkeys(body for tape in self.tapes for body in self.reached_from(tape.body)))
 
     def run_by(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """The same, with the lambdas that are called there by a name."""

@@ -214,7 +214,7 @@ class Trained:
         if made and all(self.kinds.is_variable(v) or self.kinds.has_weights(v) for v in made):
             yield node
             return
-        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
+        bindings = self.resolver.bound(node)
         followed = False
         for returned in self._own_lists(node) if isinstance(node, cst.Attribute) and not bindings else ():
             followed = True
