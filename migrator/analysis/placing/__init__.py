@@ -179,6 +179,7 @@ class Placing:
                 if isinstance(atom, (Function, v.Bound, v.Curried)):
                     frame = self.run.frames[self.run.tree.module_of(node)]
                     given = Arguments(rest=v.unseen("what a function is given that another library calls is not seen"))
+                    self.run.note_handed(v.of(atom))
                     yield self.run.calls.call(v.of(atom), given, node, frame)
 
     def opaque(self, parts: Sequence[Value], why: str) -> Value:
