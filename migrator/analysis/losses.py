@@ -334,6 +334,13 @@ class Losses:
                 return False
         return True
 
+    def is_plain(self, node: cst.CSTNode) -> bool:
+        """Whether the value is a number, a text or an array of the program's or of NumPy's, the same on all workers."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        if value is None or value.data is None or value.objects:
+            return False
+        return value.data.is_replicated and not (value.data.foreign or value.data.needs or value.data.symbolic)
+
     def is_variable(self, node: cst.CSTNode) -> bool:
         """Whether the value is surely a variable itself, or a tuple of such, and not what that holds just then."""
         value = self._run.seen.get(node) if not self.too_much else None

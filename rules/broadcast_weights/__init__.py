@@ -61,6 +61,7 @@ from migrator.rule import Findings, rule
 
 from .broadcast_call import call_on
 from .restoring import after_restoring
+from .some_workers import behind_branches
 
 _LEAVING_WEIGHTS = frozenset({"build", "compile", "load_weights", "set_weights", "summary"})
 _ADVICE = "give the model a name where it is built in this file, or call lockstep.broadcast by hand"
@@ -98,6 +99,7 @@ def broadcast_weights(facts: Facts) -> Findings:
         )
     restored: dict[InsertAfter, list[str]] = {}
     yield from after_restoring(facts, holders, restored)
+    yield from behind_branches(facts, restored)
     # Of a builder that others only look at, too, what it makes is sent there.
     last = [holder for holder in holders if not facts.trained.is_named_before(holder, facts.untrained)]
     yield from _after_building(facts, last, params, restored)
