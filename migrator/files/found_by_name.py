@@ -78,9 +78,8 @@ def may_find(code: cst.CSTNode, facts: Facts) -> bool:
                 return True
         elif isinstance(node, cst.Call) and (_runs_all(node) or _asks_by_any_name(node, facts)):
             return True
-        elif isinstance(node, cst.SimpleString) and any(map(_is_special, re.findall(r"\w+", node.raw_value))):
-            if not isinstance(facts.tree.parent.get(node), cst.Expr):  # a docstring
-                return True  # `attrgetter("__globals__")`
+        elif isinstance(node, cst.SimpleString) and _may_be_asked_for(node, facts):
+            return True
     return _reads_objects(nodes, facts)
 
 
@@ -134,6 +133,12 @@ def _is_special(name: str) -> bool:
     """`__globals__`, `__subclasses__`"""
     is_special = name.startswith("__") and name.endswith("__") and bool(name.strip("_"))
     return is_special and not _HARMLESS_SPECIAL.match(name)
+
+
+def _may_be_asked_for(text: cst.SimpleString, facts: Facts) -> bool:
+    """`attrgetter("__globals__")`; what a docstring tells is no name."""
+    is_special = any(map(_is_special, re.findall(r"\w+", text.raw_value)))
+    return is_special and not isinstance(facts.tree.parent.get(text), cst.Expr)
 
 
 def _is_of_program(name: cst.Name, facts: Facts) -> bool:

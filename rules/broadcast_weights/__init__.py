@@ -4,7 +4,8 @@ Workers that start from different random weights apply equal updates to unequal 
 are sent, the statistics of BatchNormalization among them, and a model that gets its variables only with its first
 batch is synchronised at that moment. After weights are restored they are sent once more, with all else that the
 checkpoint holds, so that a file which only the chief can read, or has heard of, is enough; so are weights that
-`set_weights` takes from somewhere else than a model that is trained, and so broadcast, itself.
+`set_weights` takes from somewhere else than a model that is trained, and so broadcast, itself. Where a file is looked
+for, all that is set once it is found is sent behind that: a teacher, averages, optimizers, and numbers.
 
 before:
     model = keras.Sequential([keras.layers.Dense(10)])
@@ -13,7 +14,8 @@ after:
     lockstep.broadcast(model)
 
 Where every worker trains on all of the data, `noise="same"` says so: all then draw the same masks and noise.
-Models that are run without being trained, as a random teacher is, are sent, too. A model that no statement gives a
+Models that are run without being trained, as a random teacher is, are sent, too; where nobody is seen to run a
+training, all that start from random weights. A model that no statement gives a
 name to gets one, if nothing else is evaluated before it. One that a function makes is sent where the caller names it;
 in the function, if that keeps its weights (fills a teacher with them, takes a snapshot). One that each branch of a
 chain of conditions makes is sent behind the chain.
