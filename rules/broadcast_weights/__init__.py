@@ -15,10 +15,10 @@ after:
 
 Where every worker trains on all of the data, `noise="same"` says so: all then draw the same masks and noise.
 Models that are run without being trained, as a random teacher is, are sent, too; where nobody is seen to run a
-training, all that start from random weights. A model that no statement gives a
-name to gets one, if nothing else is evaluated before it. One that a function makes is sent where the caller names it;
-in the function, if that keeps its weights (fills a teacher with them, takes a snapshot). One that each branch of a
-chain of conditions makes is sent behind the chain.
+training, all that start from random weights. A model that no statement gives a name to gets one, if nothing else is
+evaluated before it. One that a function makes is sent where the caller names it; in the function, if that keeps its
+weights (fills a teacher with them, takes a snapshot). One that each branch of a chain of conditions makes is sent
+behind the chain.
 
 Leaves alone: models that nothing runs, or that are run only so that their results are printed or drawn; loaded ones;
 what is broadcast already, or with the model that keeps it; what is restored in a branch that only predicts; an image
