@@ -76,7 +76,10 @@ def may_find(code: cst.CSTNode, facts: Facts) -> bool:
         elif isinstance(node, (cst.Attribute, cst.Name)):
             if _is_finder(node, facts) or (node not in bases and _is_table(node, facts)):
                 return True
-        elif (isinstance(node, cst.Call) and (_runs_all(node) or _asks_by_any_name(node, facts))) or (isinstance(node, cst.SimpleString) and _may_be_asked_for(node, facts)):
+        elif isinstance(node, cst.Call):
+            if _runs_all(node) or _asks_by_any_name(node, facts):
+                return True
+        elif isinstance(node, cst.SimpleString) and _may_be_asked_for(node, facts):
             return True
     return _reads_objects(nodes, facts)
 
