@@ -334,6 +334,13 @@ class Losses:
                 return False
         return True
 
+    def is_plain(self, node: cst.CSTNode) -> bool:
+        """Whether the value is a number, a text or an array of the program's or of NumPy's, the same on all workers."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        if value is None or value.data is None or value.objects:
+            return False
+        return value.data.is_replicated and not (value.data.foreign or value.data.needs or value.data.symbolic)
+
     def is_variable(self, node: cst.CSTNode) -> bool:
         """Whether the value is surely a variable itself, or a tuple of such, and not what that holds just then."""
         value = self._run.seen.get(node) if not self.too_much else None
@@ -510,10 +517,15 @@ class Losses:
                 break
         return found
 
-    def standalone_models(self, sent: Iterable[cst.CSTNode]) -> set[cst.CSTNode]:
+    def standalone_models(self, sent: Iterable[cst.CSTNode], *, any_made: bool = False) -> set[cst.CSTNode]:
         """The calls that make models which run on data, start at random and are no part of another one, nor of what is
-        sent."""
-        return standalone(self._run, sent) if not self.too_much else set()
+        sent; of `any_made` such, whether or not they are seen to run."""
+        return standalone(self._run, sent, any_made=any_made) if not self.too_much else set()
+
+    @property
+    def given_unseen(self) -> set[cst.CSTNode]:
+        """The functions that nobody is seen to call, or that another library may, with what is not seen."""
+        return set() if self.too_much else self._run.alone | self._run.handed
 
     @property
     def trusted(self) -> dict[cst.CSTNode, str]:

@@ -35,11 +35,11 @@ _DRAWING = re.compile(
 _RUNNING_NOTHING = ("tensorflow.", "keras.", "numpy.", "builtins.", "lockstep.", "tensorflow_model_optimization.")
 
 
-def standalone(run: Run, sent: Iterable[cst.CSTNode]) -> set[cst.CSTNode]:
+def standalone(run: Run, sent: Iterable[cst.CSTNode], *, any_made: bool = False) -> set[cst.CSTNode]:
     """The calls that make models and layers which are run on data, are a part of no other, start at random, and
     are not surely given other weights before; but not those of which the results are only shown. And those that are
     never trained, of which the weights are set in others. `sent`: the expressions that make what is sent already, or
-    that hold it."""
+    that hold it. `any_made`: whether code that is not followed may run any of them, wherever it finds it."""
     holders: dict[Atom, list[Atom]] = defaultdict(list)
     parts: dict[Atom, list[Atom]] = defaultdict(list)
     for owner, value in run.heap.held():
@@ -49,9 +49,10 @@ def standalone(run: Run, sent: Iterable[cst.CSTNode]) -> set[cst.CSTNode]:
             parts[owner].append(atom)
     filled, givers = _changed(run)
     held = _held_by(run, sent, parts)
-    candidates = (((run.applied | _handed_over(run) | _drawn(run)) - run.built_in - filled) | givers) - held
+    run_anywhere = _made(run) if any_made else run.applied | _handed_over(run)
+    candidates = (((run_anywhere | _drawn(run)) - run.built_in - filled) | givers) - held
     shown = Shown(run, candidates)
-    only_shown = {atom for atom in candidates if shown.only(atom)}
+    only_shown = {atom for atom in candidates if shown.only(atom)} if not any_made else set()
     found = set()
     for atom in candidates - only_shown:
         owners = _owners(run, atom, holders)
@@ -107,6 +108,12 @@ def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
             late.add(atom)
     givers = {atom for atom in givers if any(map(_holds_weights, _bases(run, atom)))}
     return {*filled, *loaded} - late, givers - taught - trained - filled.keys()
+
+
+def _made(run: Run) -> set[Atom]:
+    """All models, layers and modules that the program makes."""
+    made = (only for node, value in run.seen.items() if isinstance(node, cst.Call) for only in value.objects)
+    return {atom for atom in made if any(map(_holds_weights, _bases(run, atom)))}
 
 
 def _handed_over(run: Run) -> set[Atom]:

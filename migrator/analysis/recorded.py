@@ -57,6 +57,7 @@ class Recorded:
         # The ways of branches that were run; None: both.
         self.ways: dict[cst.CSTNode, set[bool | None]] = defaultdict(set)
         self.alone: set[cst.CSTNode] = set()  # functions that nobody has called, and that were run by themselves
+        self.handed: set[cst.CSTNode] = set()  # those that another library may call, with what nobody sees
         # What settles how many numbers a `range` gives.
         self.turns: dict[v.Atom, list[Value]] = {}
         self.losses: dict[cst.CSTNode, Value] = {}

@@ -276,6 +276,11 @@ class Run(Recorded):
         """Notes functions that Keras calls, so that nothing can be written around their arguments."""
         self.hidden.update(_functions_of(function))
 
+    def note_handed(self, function: Value) -> None:
+        """Notes functions that another library may call, with arguments that are not seen."""
+        several = (one for atom in function for one in (atom.function if isinstance(atom, v.Curried) else (atom,)))
+        self.handed.update(f for one in several if _takes_any(one) for f in _functions_of(v.of(one)))
+
     def note_traced(self, function: Value, signature: Value | None = None) -> None:
         """Notes functions of which TensorFlow makes graphs: what else they run, runs once, for all shapes if these are
         in their signature."""
@@ -518,6 +523,13 @@ def _functions_of(value: Value) -> Iterator[cst.CSTNode]:
         inner = atom.function if isinstance(atom, Bound) else atom
         if isinstance(inner, Function):
             yield inner.node
+
+
+def _takes_any(atom: v.Atom) -> bool:
+    """Whether the function may be given anything, but for the object of which it is a method."""
+    inner = atom.function if isinstance(atom, Bound) else atom
+    params = inner.node.params if isinstance(inner, Function) else None
+    return params is not None and len(params.children) > isinstance(atom, Bound)
 
 
 def _placed(nodes: Sequence[cst.CSTNode | None]) -> dict[Any, Any]:

@@ -153,8 +153,11 @@ class Facts:
 
     @cached_property
     def untrained(self) -> list[Origin]:
-        """Where models get their names that the script runs from random weights without being seen to train them."""
-        return self.trained.made_by(self.losses.standalone_models(self.trained.made))
+        """Where models get their names that the script runs from random weights without being seen to train them. A
+        training that is not seen to run, or is given what is not seen, may run any that the program makes."""
+        bodies = {b for function in self.losses.given_unseen for b in self.training.reached_from(function)}
+        any_made = any(self.tree.contains(body, site) for body in bodies for site in self.training.sites)
+        return self.trained.made_by(self.losses.standalone_models(self.trained.made, any_made=any_made))
 
     @cached_property
     def words(self) -> list[Word]:

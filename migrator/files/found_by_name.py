@@ -41,6 +41,7 @@ _KEEPING_TO_THEMSELVES = frozenset({"albumentations", "sentencepiece", "transfor
 # They tell of what the place holds where they are called, unless they are given something.
 _OF_HERE = frozenset({"dir", "locals", "vars"})
 _BY_NAME = ("getattr", "setattr")
+_TAKING_NAMES = frozenset({"operator.attrgetter", "operator.methodcaller"})
 _PATH_OF_NAMES = re.compile(r"^(?:[a-zA-Z]{0,2}['\"]+)?([\w.:]*\w[\w.:]*)['\"]*$")
 _PRINTING = frozenset({"builtins.print", "tensorflow.print"})
 _OF_PRINTING = frozenset({"end", "flush", "sep", "summarize"})
@@ -75,7 +76,10 @@ def may_find(code: cst.CSTNode, facts: Facts) -> bool:
         elif isinstance(node, (cst.Attribute, cst.Name)):
             if _is_finder(node, facts) or (node not in bases and _is_table(node, facts)):
                 return True
-        elif isinstance(node, cst.Call) and (_runs_all(node) or _asks_by_any_name(node, facts)):
+        elif isinstance(node, cst.Call):
+            if _runs_all(node) or _asks_by_any_name(node, facts):
+                return True
+        elif isinstance(node, cst.SimpleString) and _may_be_asked_for(node, facts):
             return True
     return _reads_objects(nodes, facts)
 
@@ -114,8 +118,8 @@ def _is_plain(module: str) -> bool:
 
 def _is_finder(node: cst.Attribute | cst.Name, facts: Facts) -> bool:
     name = node.attr.value if isinstance(node, cst.Attribute) else node.value
-    if name.startswith("__") and name.endswith("__") and name.strip("_") and name not in _FINDING_FUNCTIONS:
-        return not _HARMLESS_SPECIAL.match(name)
+    if name not in _FINDING_FUNCTIONS and _is_special(name):
+        return True
     if isinstance(node, cst.Attribute):
         return name in _FINDING_MEMBERS
     if _is_of_program(node, facts):
@@ -124,6 +128,18 @@ def _is_finder(node: cst.Attribute | cst.Name, facts: Facts) -> bool:
         call = facts.tree.parent[node]
         return not (isinstance(call, cst.Call) and call.func is node and call.args)
     return name in _FINDING_FUNCTIONS and _is_read(node, facts)
+
+
+def _is_special(name: str) -> bool:
+    """`__globals__`, `__subclasses__`"""
+    is_special = name.startswith("__") and name.endswith("__") and bool(name.strip("_"))
+    return is_special and not _HARMLESS_SPECIAL.match(name)
+
+
+def _may_be_asked_for(text: cst.SimpleString, facts: Facts) -> bool:
+    """`attrgetter("__globals__")`; what a docstring tells is no name."""
+    is_special = any(map(_is_special, re.findall(r"\w+", text.raw_value)))
+    return is_special and not isinstance(facts.tree.parent.get(text), cst.Expr)
 
 
 def _is_of_program(name: cst.Name, facts: Facts) -> bool:
@@ -169,6 +185,8 @@ def _runs_all(call: cst.Call) -> bool:
 
 def _asks_by_any_name(call: cst.Call, facts: Facts) -> bool:
     """`getattr(step, name)`, where a function or class, or something unseen, tells of the file that defines it."""
+    if not _TAKING_NAMES.isdisjoint(facts.resolver.public(call.func) if call.func in facts.tree.parent else ()):
+        return not all(isinstance(arg.value, cst.SimpleString) for arg in call.args[:1])
     if not isinstance(call.func, cst.Name) or call.func.value not in _BY_NAME or len(call.args) < 2:
         return False
     if isinstance(call.args[1].value, cst.SimpleString):

@@ -4,7 +4,8 @@ Workers that start from different random weights apply equal updates to unequal 
 are sent, the statistics of BatchNormalization among them, and a model that gets its variables only with its first
 batch is synchronised at that moment. After weights are restored they are sent once more, with all else that the
 checkpoint holds, so that a file which only the chief can read, or has heard of, is enough; so are weights that
-`set_weights` takes from somewhere else than a model that is trained, and so broadcast, itself.
+`set_weights` takes from somewhere else than a model that is trained, and so broadcast, itself. Where a file is looked
+for, all that is set once it is found is sent behind that: a teacher, averages, optimizers, and numbers.
 
 before:
     model = keras.Sequential([keras.layers.Dense(10)])
@@ -13,10 +14,11 @@ after:
     lockstep.broadcast(model)
 
 Where every worker trains on all of the data, `noise="same"` says so: all then draw the same masks and noise.
-Models that are run without being trained, as a random teacher is, are sent, too. A model that no statement gives a
-name to gets one, if nothing else is evaluated before it. One that a function makes is sent where the caller names it;
-in the function, if that keeps its weights (fills a teacher with them, takes a snapshot). One that each branch of a
-chain of conditions makes is sent behind the chain.
+Models that are run without being trained, as a random teacher is, are sent, too; where nobody is seen to run a
+training, all that start from random weights. A model that no statement gives a name to gets one, if nothing else is
+evaluated before it. One that a function makes is sent where the caller names it; in the function, if that keeps its
+weights (fills a teacher with them, takes a snapshot). One that each branch of a chain of conditions makes is sent
+behind the chain.
 
 Leaves alone: models that nothing runs, or that are run only so that their results are printed or drawn; loaded ones;
 what is broadcast already, or with the model that keeps it; what is restored in a branch that only predicts; an image
@@ -61,6 +63,7 @@ from migrator.rule import Findings, rule
 
 from .broadcast_call import call_on
 from .restoring import after_restoring
+from .some_workers import behind_branches
 
 _LEAVING_WEIGHTS = frozenset({"build", "compile", "load_weights", "set_weights", "summary"})
 _ADVICE = "give the model a name where it is built in this file, or call lockstep.broadcast by hand"
@@ -98,6 +101,7 @@ def broadcast_weights(facts: Facts) -> Findings:
         )
     restored: dict[InsertAfter, list[str]] = {}
     yield from after_restoring(facts, holders, restored)
+    yield from behind_branches(facts, restored)
     # Of a builder that others only look at, too, what it makes is sent there.
     last = [holder for holder in holders if not facts.trained.is_named_before(holder, facts.untrained)]
     yield from _after_building(facts, last, params, restored)

@@ -49,7 +49,7 @@ def after_restoring(facts: Facts, holders: list[Holder], found: dict[InsertAfter
         if facts.apart.are_apart(call, facts.training.sites):
             continue  # what all have loaded is not trained
         places = _places_that_know(facts, call, models, call, set())
-        late = next((at for at, _ in places or () if _trains_in(facts, facts.tree.statement_of(at))), None)
+        late = next((at for at, _ in places or () if trains_in(facts, facts.tree.statement_of(at))), None)
         if late is not None:
             yield Refusal(
                 late,
@@ -98,7 +98,7 @@ def _places_that_know(
     found = []
     for caller in callers:
         more = _places_that_know(facts, call, models, caller, passed) if caller not in passed else None
-        if more is None or (is_known and any(_trains_in(facts, facts.tree.statement_of(place)) for place, _ in more)):
+        if more is None or (is_known and any(trains_in(facts, facts.tree.statement_of(place)) for place, _ in more)):
             return [(at, known)] if is_known else None
         found += more
     return found or ([(at, known)] if is_known else None)
@@ -113,7 +113,7 @@ def _is_passed_over(facts: Facts, at: cst.Call, models: Sequence[Written]) -> bo
     return any(
         _may_pass_over(facts, node, statement)
         for node in nodes_in(function.body)
-        if isinstance(node, (cst.If, cst.Try)) and _leaves(node)
+        if isinstance(node, (cst.If, cst.Try)) and leaves(node)
     )
 
 
@@ -123,7 +123,7 @@ def _may_pass_over(facts: Facts, asking: cst.If | cst.Try, statement: Statement)
         return facts.tree.contains(asking.body, statement)
     is_before = facts.tree.contains(asking, statement) or facts.tree.order[asking] < facts.tree.order[statement]
     asked = facts.origins.behind(asking.test, through_functions=False)
-    return is_before and any(_asks_for_files(facts, part) for part in asked)
+    return is_before and any(asks_for_files(facts, part) for part in asked)
 
 
 def _only_restores(facts: Facts, function: cst.FunctionDef) -> bool:
@@ -138,7 +138,7 @@ def _only_restores(facts: Facts, function: cst.FunctionDef) -> bool:
 
 def _leaves_nothing(facts: Facts, call: cst.Call) -> bool:
     """Whether the call restores, asks for files, or only tells."""
-    if call in facts.files.restores.calls or _asks_for_files(facts, call):
+    if call in facts.files.restores.calls or asks_for_files(facts, call):
         return True
     if isinstance(call.func, cst.Attribute) and call.func.attr.value in _OF_TEXTS | _OF_STATUS:
         return call.func.attr.value not in facts.tree.methods
@@ -146,15 +146,22 @@ def _leaves_nothing(facts: Facts, call: cst.Call) -> bool:
     return bool(paths) and all(path in _PLAIN or path.startswith(_TELLING) for path in paths)
 
 
-def _is_for_nothing(facts: Facts, call: cst.Call) -> bool:
-    """Whether nothing is made of what the call gives, but perhaps told."""
-    parent = facts.tree.parent[call]
+def is_only_told(facts: Facts, node: cst.CSTNode) -> bool:
+    """Whether the value is an argument of what only tells, or stands in a text for that."""
+    parent = facts.tree.parent[node]
+    while isinstance(parent, (cst.FormattedStringExpression, cst.FormattedString)):
+        parent = facts.tree.parent[parent]
     told = facts.tree.parent[parent] if isinstance(parent, cst.Arg) else None
     paths = facts.resolver.public_alone(told.func) if isinstance(told, cst.Call) else []
-    return isinstance(parent, cst.Expr) or (bool(paths) and all(path.startswith(_TELLING) for path in paths))
+    return bool(paths) and all(path.startswith(_TELLING) for path in paths)
 
 
-def _asks_for_files(facts: Facts, node: cst.CSTNode) -> bool:
+def _is_for_nothing(facts: Facts, call: cst.Call) -> bool:
+    """Whether nothing is made of what the call gives, but perhaps told."""
+    return isinstance(facts.tree.parent[call], cst.Expr) or is_only_told(facts, call)
+
+
+def asks_for_files(facts: Facts, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Attribute) and node.attr.value == LATEST_CHECKPOINT:
         return any(is_call_of(value, *CHECKPOINTS) for value in facts.resolver.values(node.value))
     return isinstance(node, cst.Call) and (
@@ -201,8 +208,8 @@ def _outside_of_conditions(facts: Facts, statement: Statement, models: Sequence[
     for owner in facts.tree.ancestors(statement):
         if isinstance(owner, (cst.FunctionDef, cst.For, cst.While, cst.ClassDef)):
             break
-        if isinstance(owner, (cst.If, cst.Try)) and not _leaves(owner):
-            if _trains_in(facts, facts.tree.block_of(statement)) or not all(
+        if isinstance(owner, (cst.If, cst.Try)) and not leaves(owner):
+            if trains_in(facts, facts.tree.block_of(statement)) or not all(
                 is_known_outside(facts, one, owner) for one in models
             ):
                 break
@@ -210,7 +217,7 @@ def _outside_of_conditions(facts: Facts, statement: Statement, models: Sequence[
     return statement
 
 
-def _trains_in(facts: Facts, node: cst.CSTNode) -> bool:
+def trains_in(facts: Facts, node: cst.CSTNode) -> bool:
     reached = facts.training.reached_from(node)
     return any(facts.tree.contains(body, site) for body in reached for site in facts.training.sites)
 
@@ -218,13 +225,13 @@ def _trains_in(facts: Facts, node: cst.CSTNode) -> bool:
 def _is_left(facts: Facts, call: cst.Call) -> bool:
     """Whether it stands in the head of a statement that control may leave before its end."""
     statement = facts.tree.statement_of(call)
-    if not isinstance(statement, cst.BaseCompoundStatement) or not _leaves(statement):
+    if not isinstance(statement, cst.BaseCompoundStatement) or not leaves(statement):
         return False
     around = itertools.takewhile(lambda owner: owner is not statement, facts.tree.ancestors(call))
     return not any(isinstance(owner, cst.SimpleStatementSuite) for owner in around)  # else it gets a line of its own
 
 
-def _leaves(statement: cst.BaseCompoundStatement) -> bool:
+def leaves(statement: cst.BaseCompoundStatement) -> bool:
     """Whether a branch returns or raises, so that not all control comes out at the end."""
     return any(isinstance(node, (cst.Return, cst.Raise, cst.Break, cst.Continue)) for node in nodes_in(statement))
 

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 _OF_LISTS = frozenset(f"operator.{name}" for name in ("add", "iadd", "concat", "iconcat", "mul", "imul"))
 MEETS = "a worker's part of the batch meets what is made of all of it"
 BESIDE_WHOLE = "over the rows of a worker meets what is made of all rows"
+# They make arrays of whatever objects they are given, and give these again.
+_WITH_OBJECTS = ("numpy.", "tensorflow.Tensor.")
 _REPEATED = "the one row of a batch may meet each row of another"
 UNLIKE = "a mean is taken over several batches at once, and they may be of different sizes"
 
@@ -72,6 +74,9 @@ class Placing:
         if self.run.packages.inside:
             self.run.packages.met.note_lost(op, value)
         value = traits.kept(self.run, op, value)
+        given = [x for _, x in args.all() if x.objects or (x.data is not None and x.data.behind)]
+        if given and path.startswith(_WITH_OBJECTS):
+            value = handles.behind(value, handles.given(self.run, given))
         if op.symbolic and not path.startswith("keras.layers.") and len(list(args.all())) > 1:
             self.run.has_odd_layers = True  # of Keras 2 it is a layer that forgets what else it was given
         return giving_back.cut_again(self.run, node, args, value) if node in self.run.plan.cut_again else value
@@ -179,6 +184,7 @@ class Placing:
                 if isinstance(atom, (Function, v.Bound, v.Curried)):
                     frame = self.run.frames[self.run.tree.module_of(node)]
                     given = Arguments(rest=v.unseen("what a function is given that another library calls is not seen"))
+                    self.run.note_handed(v.of(atom))
                     yield self.run.calls.call(v.of(atom), given, node, frame)
 
     def opaque(self, parts: Sequence[Value], why: str) -> Value:

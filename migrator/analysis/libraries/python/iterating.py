@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # They are read one element after the other, where somebody loops over them.
 _LAZY = "python."
 _SAME = frozenset({
-    "builtins.iter", "builtins.reversed", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
+    "builtins.reversed", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
     "tqdm.tqdm_notebook", "itertools.islice", "itertools.cycle", "itertools.chain", "rich.progress.track",
     "tqdm.rich.tqdm",
 })  # fmt: skip
@@ -40,6 +40,11 @@ def _lazy(kind: str) -> Handler:
         return v.of(made)
 
     return handler
+
+
+def _iter(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`iter(queue.get, None)` calls the function until that gives the second."""
+    return _lazy("same" if len(args.positional) < 2 else "calls")(run, args, node, frame)
 
 
 def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) -> Value | None:
@@ -77,6 +82,8 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
             if apart
             else kept
         )
+    if kind == "calls":
+        return run.calls.call(given[0], Arguments(), reader, run.frames[run.tree.module_of(reader)])
     if kind == "flat":
         return v.join_all(_leaf_of(run, x, 0) for x in given[:1])
     return v.join_all(run.objects.elements(x, reader, node) for x in given)
@@ -183,5 +190,6 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.range": _range,
     "tqdm.trange": _range,
     **{path: _lazy("same") for path in _SAME},
+    "builtins.iter": _iter,
     **{path: _lazy("flat") for path in _FLATTENING},
 }
