@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
@@ -61,6 +61,7 @@ class Objects:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._known_leaves: dict[tuple[Atom, int], _Leaves] = {}
+        self._read_first: set[tuple[Atom, str]] = set()  # attributes that were read before anything was stored there
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
@@ -89,11 +90,11 @@ class Objects:
             return self._instance_attribute(atom, name, node)
         if isinstance(atom, Class):
             found = self.run.classes.of_class(atom, name)
-            if found is None:
-                return v.of(Method(v.of(atom), name))
-            inner = decorated(found)
+            inner = decorated(found) if found is not None else None
             if inner is None:
-                return found
+                return self._or_own(
+                    atom, name, NOTHING if found is None else found, lambda: v.of(Method(v.of(atom), name))
+                )
             return self.run.classes.bound(inner[1], v.of(atom)) if inner[0] == "class" else inner[1]
         if isinstance(atom, Super):
             return self._super_attribute(atom, name)
@@ -112,8 +113,18 @@ class Objects:
             known = self.run.heap.load(atom, name)
             if known is NOTHING and holders.is_namespace(atom):
                 return self.run.placing.parts.attribute(Data(foreign=True), name, node)
-            return known if known is not NOTHING else self.run.libraries.attribute(atom, name)
+            return self._or_own(atom, name, known, lambda: self.run.libraries.attribute(atom, name))
         return v.of(Method(v.of(atom), name))
+
+    def _or_own(self, atom: Atom, name: str, stored: Value, own: Callable[[], Value]) -> Value:
+        """What the program has stored there, or what the object has by itself: both where a function is stored in the
+        place of what was read before (`old = layer.call; layer.call = mine`). Where the program is run again, it is
+        stored there from the beginning on."""
+        if stored is NOTHING:
+            self._read_first.add((atom, name))
+            return own()
+        is_replaced = any(isinstance(a, (Function, Bound)) for a in stored) and (atom, name) in self._read_first
+        return v.join(stored, own()) if is_replaced else stored
 
     def _of_function(self, atom: Function | Bound, name: str) -> Value:
         """`step.scale`: what the program keeps at a function."""
@@ -125,7 +136,7 @@ class Objects:
         if name == "__self__" and isinstance(atom, Bound):
             return atom.receiver
         held = self.run.redefined.of_function(function, name)
-        return held if held is not NOTHING else v.of(Method(v.of(atom), name))
+        return self._or_own(function, name, held, lambda: v.of(Method(v.of(atom), name)))
 
     def _is_called(self, node: cst.CSTNode) -> bool:
         parent = self.run.tree.parent.get(node)
@@ -150,12 +161,13 @@ class Objects:
             inner = decorated(found)
             if inner is not None and inner[0] == "property":
                 frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
-                found = self.run.calls.call(self.run.classes.bound(found, v.of(atom)), Arguments(), node, frame)
-            else:
-                found = self.run.classes.bound(found, v.of(atom))
-            return v.join(held, found)
-        if held is not NOTHING:
-            return held
+                return v.join(
+                    held, self.run.calls.call(self.run.classes.bound(found, v.of(atom)), Arguments(), node, frame)
+                )
+            held = v.join(held, self.run.classes.bound(found, v.of(atom)))
+        return self._or_own(atom, name, held, lambda: self._unnamed(atom, name, node))
+
+    def _unnamed(self, atom: Instance, name: str, node: cst.CSTNode) -> Value:
         getter = self.run.classes.method(atom, "__getattr__")
         if getter is not None:
             frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]

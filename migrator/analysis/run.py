@@ -146,11 +146,13 @@ class Run(Recorded):
     def _run_module(self, module: cst.Module) -> None:
         frame = Frame(self.tree.scopes[module], None)
         frame.names = {"__name__": v.constant("__main__"), "__file__": v.NUMBER}
-        self.frames[module] = frame
-        self.running = [frame]
-        self.statements.body(module, frame)
-        if frame.names is None:  # `raise SystemExit`, at the end of a script
-            frame.names = {}
+        # The functions of a module close over one frame, however often it is run: what holds them is as it was.
+        known = self.frames.setdefault(module, frame)
+        known.__dict__.update(frame.__dict__)
+        self.running = [known]
+        self.statements.body(module, known)
+        if known.names is None:  # `raise SystemExit`, at the end of a script
+            known.names = {}
 
     def _enter_alone(self, function: cst.FunctionDef, given: Value) -> None:
         """Runs a function that nobody calls, with arguments of which nothing else is known; a method also as one of the

@@ -137,11 +137,12 @@ def unused(scripts: Sequence[Script], facts: Facts) -> dict[Path, list[Unused]]:
                 running.append(statement)
     named: set[str] = set()
     makes_models = False
-    while running:
+    while running and waiting:
         if any(found_by_name.may_find(node, facts) for node in running):
             return {}
         named.update(found_by_name.names(*running, facts=facts))
-        makes_models |= any(map(found_by_name.makes_models, running))
+        if any(isinstance(definition, cst.ClassDef) for _, definition in waiting):
+            makes_models = makes_models or any(map(found_by_name.makes_models, running))
         running = [
             definition
             for _, definition in waiting

@@ -129,6 +129,7 @@ def is_layer_class(path: str) -> bool:
     return bool(re.match(r"^keras\.layers\.[A-Z]", path)) or path in ("keras.layers.Layer", "keras.Layer")
 
 
+@lru_cache(maxsize=4096)
 def makes_model(path: str) -> bool:
     """Keras's model classes, loaders and ready-made applications."""
     return (
@@ -143,6 +144,7 @@ def is_module_class(path: str) -> bool:
     return path == "tensorflow.Module"
 
 
+@lru_cache(maxsize=4096)
 def is_optimizer_class(path: str) -> bool:
     return bool(
         (

@@ -156,7 +156,7 @@ class GradientFlow:
     @cached_property
     def _are_any(self) -> bool:
         """Whether any are taken, or reduced: where Keras does all of that, nothing needs to be followed."""
-        return any(self.is_tape_call(call) or self.reduces(call) for call in self.tree.calls)
+        return any(map(self.is_tape_call, self.tree.calls)) or bool(self._reducing)
 
     def passed(self, node: cst.CSTNode) -> set[cst.CSTNode]:
         """The expressions that gradients pass on their way into this one, and what may be there instead of them."""
@@ -280,10 +280,16 @@ class GradientFlow:
 
     def reduces(self, call: cst.Call) -> bool:
         """`all_reduce(gradients)`, and `map(all_reduce, gradients)`, whichever function maps."""
-        mapped = [arg.value for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute, cst.Lambda))]
-        return bool(call.args) and any(
-            self._is_reduction(v) for function in (call.func, *mapped) for v in self.resolver.values(function)
-        )
+        return call in self._reducing
+
+    @cached_property
+    def _reducing(self) -> set[cst.Call]:
+        def reduces(call: cst.Call) -> bool:
+            mapped = [arg.value for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute, cst.Lambda))]
+            given = (v for function in (call.func, *mapped) for v in self.resolver.values(function))
+            return bool(call.args) and any(map(self._is_reduction, given))
+
+        return set(filter(reduces, self.tree.calls))
 
     def _is_reduction(self, function: Value) -> bool:
         """Whether it is the runtime's, or a lambda that does nothing but call it, however many stand between."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 
 import libcst as cst
 
@@ -42,14 +43,14 @@ class PutByName:
             names = [t for t in targets if self._may_be(owner, t) and re.fullmatch(names_put, _name(t))]
             if names and self._may_have_weights(value, 0):
                 yield place
-        for call, text in self._texts():
+        for call, text in self._texts:
             stored = _stored_in(text)
             if any(re.fullmatch(pattern(name), _name(t)) for name in stored for t in targets):
                 yield call
 
     def training(self) -> Iterator[cst.Call]:
         """The calls that run a text of the script which trains."""
-        for call, text in self._texts():
+        for call, text in self._texts:
             tree = _parsed(text)
             if tree is not None and any(
                 isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in _TRAINING
@@ -104,10 +105,10 @@ class PutByName:
     def _pattern(self, node: cst.BaseExpression | None) -> str:
         return "|".join(map(pattern, self.texts.of(node))) if node is not None else ".*"
 
-    def _texts(self) -> Iterator[tuple[cst.Call, str]]:
-        for call in self.tree.calls:
-            for node in self.texts.run_by(call):
-                yield from ((call, text) for text in self.texts.of(node))
+    @cached_property
+    def _texts(self) -> list[tuple[cst.Call, str]]:
+        given = ((call, node) for call in self.tree.calls for node in self.texts.run_by(call))
+        return [(call, text) for call, node in given for text in self.texts.of(node)]
 
     def _may_have_weights(self, node: cst.CSTNode, depth: int) -> bool:
         """Whether it is a model, a layer or a variable, or holds such."""
