@@ -118,7 +118,7 @@ class Losses:
             return Verdict(NONE, why="the program is too large to be followed")
         if not self._run.cuts:
             return self._of_whole
-        value = self._run.losses.get(call)
+        value = self._run.losses.get(call, self._run.whole_losses.get(call))
         return (self._verdicts.changed or self._verdicts.of(value, call)) if value is not None else NOT_RUN
 
     def asks_for_form(self, match: cst.Match) -> bool:

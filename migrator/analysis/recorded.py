@@ -61,6 +61,7 @@ class Recorded:
         # What settles how many numbers a `range` gives.
         self.turns: dict[v.Atom, list[Value]] = {}
         self.losses: dict[cst.CSTNode, Value] = {}
+        self.whole_losses: dict[cst.CSTNode, Value] = {}
         self.gradients: dict[cst.CSTNode, Value] = {}
         self.added_losses: dict[cst.CSTNode, Value] = {}
         self.kept_by_layers: set[v.Repair] = set()

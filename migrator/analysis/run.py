@@ -460,10 +460,12 @@ class Run(Recorded):
         return v.mapped(value, choose)
 
     def differentiate(self, node: cst.CSTNode, loss: Value, gradients: Value = NOTHING) -> None:
-        """Notes the loss of which a call takes these gradients; what an evaluation makes of whole batches only where an
-        update applies them."""
-        if node in self.reduced or not all(d.is_replicated and not d.needs for d in self.objects.leaves(loss)):
-            self.losses[node] = v.join(self.losses.get(node, NOTHING), loss)
+        """Notes the loss of which a call takes these gradients; apart what an evaluation makes of whole batches, unless
+        an update applies them."""
+        is_whole = node not in self.reduced and all(d.is_replicated and not d.needs for d in self.objects.leaves(loss))
+        losses = self.whole_losses if is_whole else self.losses
+        losses[node] = v.join(losses.get(node, NOTHING), loss)
+        if not is_whole:
             self.gradients[node] = v.join(self.gradients.get(node, NOTHING), gradients)
         self.evaluations.note_part()  # where nothing is put together, gradients are not, either
 
