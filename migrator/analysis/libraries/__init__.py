@@ -140,6 +140,10 @@ class Libraries:
         from_config = api.metric_from_config(path)
         if from_config:
             return keras.make(self.run, from_config, Arguments(), node, frame)
+        owner, _, name = path.rpartition(".")
+        unbound = self._unbound(name, args, node, frame) if keras.is_made(owner) else None
+        if unbound is not None:
+            return unbound
         if keras.is_made(path):
             return keras.make(self.run, path, args, node, frame)
         places = axes.places(path, args)
@@ -233,12 +237,22 @@ class Libraries:
         if isinstance(atom, (Made, Instance)):
             return self.keras.method(atom, name, args, node, frame)
         if isinstance(atom, Class):
-            return self._new(args, node, frame) if name == "__new__" else NUMBER
+            if name == "__new__":
+                return self._new(args, node, frame)
+            unbound = self._unbound(name, args, node, frame)
+            return unbound if unbound is not None else NUMBER
         if name in ("get_concrete_function", "__wrapped__", "python_function"):
             if name == "get_concrete_function" and args.positional:
                 self.run.note_traced(v.of(atom), v.of(v.Tuple(tuple(args.positional))))
             return v.of(atom)
         return self.run.placing.unknown(args, node)
+
+    def _unbound(self, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value | None:
+        """`Dense.call(self, x)`: the library's method of the object that it is given first; None where that is none."""
+        held = frozenset(a for a in args.positional[0] if isinstance(a, (Made, Instance))) if args.positional else None
+        nodes = {k - 1 if isinstance(k, int) else k: n for k, n in args.nodes.items() if k != 0}
+        given = Arguments(args.positional[1:], args.keywords, args.rest, nodes)
+        return self.call_method(Value(None, held), name, given, node, frame) if held else None
 
     def _new(self, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """`super().__new__(cls)`"""
