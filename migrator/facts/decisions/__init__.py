@@ -270,10 +270,10 @@ class Decisions:
     def _results(self) -> list[MetricResult]:
         """The results of metrics that are combined where they are asked for, and settled by that."""
         every = list(self.metrics.results())
-        steering = [r for r in every if not self.metrics.is_of_statistics(r) or self.first_steered_by(r.call)]
-        asked = {metric for r in steering for metric in self.metrics.resolver.values(r.metric)}
-        # What steers nothing is told as it is: the moving statistics are averaged with the gradients of each step.
-        found = [r for r in every if r in steering or asked & set(self.metrics.resolver.values(r.metric))]
+        # Moving statistics are averaged with the gradients of each step: a number of theirs may be told as it is.
+        used = [r for r in every if not self.metrics.is_of_statistics(r) or not self.metrics.is_only_told(r)]
+        asked = {metric for r in used for metric in self.metrics.resolver.values(r.metric)}
+        found = [r for r in every if r in used or asked & set(self.metrics.resolver.values(r.metric))]
         for result in found:
             if not result.is_own:
                 self.locality.settle(result.call)

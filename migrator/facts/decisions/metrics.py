@@ -30,6 +30,12 @@ _WITH_AXIS = {
 }  # fmt: skip
 _CUTTING = f"{api.RUNTIME}.shard_batch"
 _OF_FUNCTIONS = "keras.metrics.MeanMetricWrapper"
+_TELLING = ("builtins.print", "tensorflow.print", "tensorflow.summary.", "logging.", "absl.logging.")
+_CONVERTING = frozenset({"builtins.float", "builtins.str", "builtins.format", "builtins.round", "numpy.round"})
+_TAKING_NUMBERS = frozenset({"numpy", "item"})
+# What stands between a number and the text that is made of it, `100 * x` and `"%.3f" % x` among it.
+_IN_TEXTS = (cst.Attribute, cst.BinaryOperation, cst.Call, cst.Element, cst.FormattedString,
+             cst.FormattedStringExpression, cst.Tuple)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +118,26 @@ class Metrics:
         fed = [self.locality.of(told) for told in self.locality.metrics.fed_to(result.metric)]
         by_fit = self.losses.is_told_in_step(result.call) or self.locality.metrics.is_fed_by_fit(result.metric)
         return not by_fit and all(marks & ~Mark.STATISTIC == 0 for marks in fed)
+
+    def is_only_told(self, result: MetricResult) -> bool:
+        """Whether nothing but a line of text, or a summary, is made of it: `print(f"loss {float(mean.result()):.3f}")`"""
+        node: cst.CSTNode = result.call
+        while True:
+            parent = self.tree.parent[node]
+            if isinstance(parent, cst.Arg):
+                call = cst.ensure_type(self.tree.parent[parent], cst.Call)
+                paths = self.resolver.public_alone(call.func)
+                if paths and all(path.startswith(_TELLING) for path in paths):
+                    return True
+                is_text = isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.SimpleString)
+                if not is_text and not (paths and all(path in _CONVERTING for path in paths)):
+                    return False
+                parent = call
+            elif (isinstance(parent, cst.Attribute) and parent.attr.value not in _TAKING_NUMBERS) or not isinstance(
+                parent, _IN_TEXTS
+            ):
+                return False
+            node = parent
 
     def _adds_up(self, metric: cst.BaseExpression) -> bool:
         """Whether the metric is told sums over the rows of a worker, one for each batch, as those of all are. Any but
