@@ -269,4 +269,7 @@ def _may_steer(facts: Facts, restored: cst.BaseExpression) -> bool:
 
 
 def _names_one_of(facts: Facts, model: cst.BaseExpression, names: set[str]) -> bool:
-    return any(isinstance(o, Holder) and facts.source(o.target) in names for o in facts.trained.of(model))
+    origins = facts.trained.of(model)
+    if isinstance(facts.tree.callable_of(model), cst.Lambda) and not any(isinstance(o, Holder) for o in origins):
+        return bool(names)  # what it is given by a partial has no name that is seen
+    return any(isinstance(o, Holder) and facts.source(o.target) in names for o in origins)
