@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 
@@ -156,7 +156,7 @@ def _draws(run: Run, made: cst.CSTNode) -> bool:
 
 
 def _held_by(
-    run: Run, nodes: Iterable[cst.CSTNode], parts: dict[Atom, list[Atom]], kept: set[Atom] = frozenset()
+    run: Run, nodes: Iterable[cst.CSTNode], parts: dict[Atom, list[Atom]], kept: Collection[Atom] = ()
 ) -> set[Atom]:
     """What the expressions may be, with all that is in it; but not what a call gives that tells one by one what an
     attribute has at the time (`self.net = make(); return self.net`): any of these `kept`, of which it is the last."""

@@ -118,6 +118,13 @@ def _steering(facts: Facts) -> set[cst.CSTNode]:
     for call in facts.tree.calls:
         if any(map(facts.kinds.is_optimizer, facts.resolver.values(call))):
             heads += [arg.value for arg in call.args]
+        if (
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value in api.SETTING_VARIABLES
+            and isinstance(call.func.value, cst.Attribute)
+            and _is_optimizer(facts, call.func.value.value)
+        ):  # `optimizer.learning_rate.assign(rate)`
+            heads += [arg.value for arg in call.args]
         heads += [
             a.value for a in call.args if a.keyword is not None and a.keyword.value in ("initial_epoch", "epochs")
         ]
@@ -187,9 +194,9 @@ def _numbers(facts: Facts, branch: Statement, steering: set[cst.CSTNode], sets_w
         reads = [read for read in facts.tree.names[name] if _reads_behind(facts, read, branch, inside)]
         if not before or not reads:
             continue
-        if not steering.isdisjoint(reads) and _begins_with(before, (cst.BaseNumber, cst.List, cst.Dict)):
-            yield name
-        elif sets_weights and (_begins_plain(before) or all(map(facts.losses.is_plain, reads))):
+        is_steering = not steering.isdisjoint(reads) and _begins_with(before, (cst.BaseNumber, cst.List, cst.Dict))
+        is_plain = _begins_plain(before) or all(map(facts.losses.is_plain, reads))
+        if is_steering or (sets_weights and is_plain):
             yield name
 
 
