@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 
@@ -48,7 +48,8 @@ def standalone(run: Run, sent: Iterable[cst.CSTNode], *, any_made: bool = False)
             holders[atom].append(owner)
             parts[owner].append(atom)
     filled, givers = _changed(run)
-    held = _held_by(run, sent, parts)
+    kept = {atom for owner, value in run.heap.held() if isinstance(owner, Instance) for atom in _atoms(value)}
+    held = _held_by(run, sent, parts, kept)
     run_anywhere = _made(run) if any_made else run.applied | _handed_over(run)
     candidates = (((run_anywhere | _drawn(run)) - run.built_in - filled) | givers) - held
     shown = Shown(run, candidates)
@@ -154,9 +155,17 @@ def _draws(run: Run, made: cst.CSTNode) -> bool:
     return any(isinstance(one, v.External) and _DRAWING.match(one.path) for one in called)
 
 
-def _held_by(run: Run, nodes: Iterable[cst.CSTNode], parts: dict[Atom, list[Atom]]) -> set[Atom]:
-    """What the expressions may be, with all that is in it."""
-    queue = [atom for node in nodes if node in run.seen for atom in _atoms(run.seen[node])]
+def _held_by(
+    run: Run, nodes: Iterable[cst.CSTNode], parts: dict[Atom, list[Atom]], kept: Collection[Atom] = ()
+) -> set[Atom]:
+    """What the expressions may be, with all that is in it; but not what a call gives that tells one by one what an
+    attribute has at the time (`self.net = make(); return self.net`): any of these `kept`, of which it is the last."""
+    queue = []
+    for node in nodes:
+        atoms = list(_atoms(run.seen[node])) if node in run.seen else []
+        sites = [atom.site.node for atom in atoms if isinstance(atom, (Made, Instance)) and atom in kept]
+        is_any = isinstance(node, cst.Call) and len(set(sites)) < len(sites) == len(atoms)
+        queue += atoms if not is_any else []
     found: set[Atom] = set()
     while queue:
         atom = queue.pop()

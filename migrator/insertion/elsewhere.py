@@ -181,7 +181,9 @@ def _names_known_in(scope: Scope) -> list[str]:
 def callers_of(facts: Facts, at: cst.CSTNode) -> list[cst.Call]:
     """The calls through which the node is run, each in the function that makes it."""
     function = facts.tree.callable_of(at)
-    return list(facts.resolver.callers(function)) if function is not None else []
+    if function is None:
+        return []
+    return list(dict.fromkeys((*facts.resolver.callers(function), *facts.resolver.run_by_partials(function))))
 
 
 def is_known_outside(facts: Facts, written: Written, owner: Statement) -> bool:

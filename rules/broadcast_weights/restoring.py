@@ -33,13 +33,9 @@ def after_restoring(facts: Facts, holders: list[Holder], found: dict[InsertAfter
     trained = {facts.source(o.target) for o in facts.trained.holders() if isinstance(o, Holder)}
     for method in facts.files.restores.taken:
         if any(_names_one_of(facts, m, held) or _may_steer(facts, m) for m in facts.files.restores.models_of(method)):
-            yield Refusal(
-                method,
-                "weights are restored where this is called, which is not followed, so there is no place to broadcast "
-                "them",
-                "call the method by its name where it restores",
-                breaks_training=True,
-            )
+            yield _unfollowed(method)
+    if held:
+        yield from map(_unfollowed, facts.files.restores.unfollowed)
     for call in (*facts.files.restores.calls, *_foreign_weights(facts)):
         is_kept = not isinstance(getattr(call.func, "value", None), cst.Call)  # else nobody has what is made for it
         models = [m for m in facts.files.restores.models_of(call.func) if is_kept or not _is_made_for_it(facts, m)]
@@ -74,6 +70,15 @@ def after_restoring(facts: Facts, holders: list[Holder], found: dict[InsertAfter
                 found[InsertAfter(statement, (call_on(facts, names),))] = names  # one helper may restore in two ways
 
 
+def _unfollowed(method: cst.BaseExpression) -> Refusal:
+    return Refusal(
+        method,
+        "weights are restored where this is called, which is not followed, so there is no place to broadcast them",
+        "call the method by its name where it restores",
+        breaks_training=True,
+    )
+
+
 def _places_that_know(
     facts: Facts, call: cst.Call, models: Sequence[cst.BaseExpression], at: cst.Call, passed: set[cst.Call]
 ) -> list[tuple[cst.Call, list[Written]]] | None:
@@ -93,7 +98,8 @@ def _places_that_know(
     if is_left or isinstance(facts.tree.callable_of(at), cst.Lambda):
         known = []  # no statement can stand in it, or behind it
     is_known = len(known) == len(models)
-    if is_known and not (is_plain and _is_passed_over(facts, at, known)):
+    is_alone = any(_is_called_for_some(facts, caller) for caller in callers)
+    if is_known and not is_alone and not (is_plain and _is_passed_over(facts, at, known)):
         return [(at, known)]
     found = []
     for caller in callers:
@@ -102,6 +108,19 @@ def _places_that_know(
             return [(at, known)] if is_known else None
         found += more
     return found or ([(at, known)] if is_known else None)
+
+
+def _is_called_for_some(facts: Facts, caller: cst.Call) -> bool:
+    """Whether the call stands in a condition that asks for files: only the workers that find one come there."""
+    statement = facts.tree.statement_of(caller)
+    inside = itertools.takewhile(lambda owner: not isinstance(owner, cst.FunctionDef), facts.tree.ancestors(statement))
+    return any(
+        isinstance(owner, cst.If)
+        and not leaves(owner)
+        and not trains_in(facts, owner)
+        and any(asks_for_files(facts, part) for part in facts.origins.behind(owner.test, through_functions=False))
+        for owner in inside
+    )
 
 
 def _is_passed_over(facts: Facts, at: cst.Call, models: Sequence[Written]) -> bool:
@@ -250,4 +269,7 @@ def _may_steer(facts: Facts, restored: cst.BaseExpression) -> bool:
 
 
 def _names_one_of(facts: Facts, model: cst.BaseExpression, names: set[str]) -> bool:
-    return any(isinstance(o, Holder) and facts.source(o.target) in names for o in facts.trained.of(model))
+    origins = facts.trained.of(model)
+    if isinstance(facts.tree.callable_of(model), cst.Lambda) and not any(isinstance(o, Holder) for o in origins):
+        return bool(names)  # what it is given by a partial has no name that is seen
+    return any(isinstance(o, Holder) and facts.source(o.target) in names for o in origins)

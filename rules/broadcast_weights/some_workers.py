@@ -11,11 +11,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import InsertAfter, Refusal
+from migrator.facts.files import known
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import Holder
 from migrator.facts.objects.iteration import Iteration
-from migrator.facts.program.syntax import is_constant
+from migrator.facts.program.syntax import is_constant, part_at
 from migrator.facts.program.tree import Binding, Statement
 from migrator.facts.script import Facts
 from migrator.insertion.elsewhere import is_known_outside, written_at
@@ -28,10 +29,16 @@ from .restoring import asks_for_files, is_only_told, leaves, trains_in
 def behind_branches(facts: Facts, found: dict[InsertAfter, list[str]]) -> Iterator[Refusal]:
     """Puts the broadcasts behind such branches into `found`, with what each sends: together with what is restored
     there, where that has one at the same place."""
+    steering = _steering(facts)
     for branch in _branches(facts):
         parts = list(_changed(facts, branch))
         restored = next((edit for edit in found if edit.node is branch), None)
-        if not parts and restored is None and not _restores(facts, branch):
+        sets_weights = bool(parts) or restored is not None or _restores(facts, branch)
+        plain = [
+            *_numbers(facts, branch, steering, sets_weights),
+            *_kept_numbers(facts, branch, steering, sets_weights),
+        ]
+        if not sets_weights and not plain:
             continue
         if facts.apart.are_apart(branch, facts.training.sites):
             continue  # what all have loaded is not trained
@@ -44,7 +51,7 @@ def behind_branches(facts: Facts, found: dict[InsertAfter, list[str]]) -> Iterat
                     yield _unsent(facts, part)
             elif written.text not in names and not _is_sent(facts, written.text, branch):
                 names.append(written.text)
-        numbers = [name for name in _numbers(facts, branch) if not _is_sent(facts, name, branch)]
+        numbers = [name for name in plain if not _is_sent(facts, name, branch)]
         if len(names) > before:
             if restored is not None:
                 del found[restored]
@@ -85,7 +92,7 @@ def _branches(facts: Facts) -> Iterator[Statement]:
 
 def _is_for_some(facts: Facts, node: cst.CSTNode | None) -> bool:
     if isinstance(node, cst.Try):
-        return _restores(facts, node.body)
+        return _restores(facts, node.body) or _tries_to_read(facts, node)
     if not isinstance(node, cst.If):
         return False
     asked = facts.origins.behind(node.test, through_functions=False)
@@ -95,6 +102,33 @@ def _is_for_some(facts: Facts, node: cst.CSTNode | None) -> bool:
 def _restores(facts: Facts, node: cst.CSTNode) -> bool:
     bodies = facts.training.reached_from(node)
     return any(facts.tree.is_in(call, bodies) for call in facts.files.restores.calls)
+
+
+def _tries_to_read(facts: Facts, node: cst.Try) -> bool:
+    """`try: start = int(open(path).read())`"""
+    is_caught = bool(node.handlers)
+    inside = [call for call in facts.tree.calls if facts.tree.contains(node.body, call)] if is_caught else []
+    return any(known.LOOKING.match(path) for call in inside for path in facts.resolver.public(call.func))
+
+
+def _steering(facts: Facts) -> set[cst.CSTNode]:
+    """What the steps that are trained, or the settings of an optimizer, are made of."""
+    heads: list[cst.CSTNode] = [loop.iter for loop in facts.tree.all_of(cst.For) if trains_in(facts, loop)]
+    heads += [loop.test for loop in facts.tree.all_of(cst.While) if trains_in(facts, loop)]
+    for call in facts.tree.calls:
+        if any(map(facts.kinds.is_optimizer, facts.resolver.values(call))):
+            heads += [arg.value for arg in call.args]
+        if (
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value in api.SETTING_VARIABLES
+            and isinstance(call.func.value, cst.Attribute)
+            and _is_optimizer(facts, call.func.value.value)
+        ):  # `optimizer.learning_rate.assign(rate)`
+            heads += [arg.value for arg in call.args]
+        heads += [
+            a.value for a in call.args if a.keyword is not None and a.keyword.value in ("initial_epoch", "epochs")
+        ]
+    return {part for head in heads for part in facts.origins.behind(head)}
 
 
 def _changed(facts: Facts, branch: Statement) -> Iterator[cst.BaseExpression]:
@@ -147,17 +181,66 @@ def _is_made_inside(facts: Facts, part: cst.BaseExpression, branch: Statement) -
     return bool(origins) and all(isinstance(o, Holder) and facts.tree.contains(branch, o.statement) for o in origins)
 
 
-def _numbers(facts: Facts, branch: Statement) -> Iterator[str]:
-    """The names that get a number, a text or an array in the branch, had one before, and are read behind it."""
+def _numbers(facts: Facts, branch: Statement, steering: set[cst.CSTNode], sets_weights: bool) -> Iterator[str]:
+    """The names that get a number, a text or an array in the branch, had one before, and are read behind it. Where no
+    weights are set there, and of lists and dictionaries, only what steers the training."""
     scope = facts.tree.scope_of(branch)
     for name, bindings in scope.bindings.items():
         inside = [b for b in bindings if facts.tree.contains(branch, b.node) and b.kind in ("assign", "augmented")]
         if not inside or any(facts.tree.contains(branch, b.node) for b in bindings if b not in inside):
             continue
         before = [b for b in bindings if b not in inside and facts.tree.order[b.node] < facts.tree.order[branch]]
+        before = before or _in_other_case(facts, branch, inside)
         reads = [read for read in facts.tree.names[name] if _reads_behind(facts, read, branch, inside)]
-        if before and reads and (_begins_plain(before) or all(map(facts.losses.is_plain, reads))):
+        if not before or not reads:
+            continue
+        is_steering = not steering.isdisjoint(reads) and _begins_with(before, (cst.BaseNumber, cst.List, cst.Dict))
+        is_plain = _begins_plain(before) or all(map(facts.losses.is_plain, reads))
+        if is_steering or (sets_weights and is_plain):
             yield name
+
+
+def _in_other_case(facts: Facts, branch: Statement, inside: list[Binding]) -> list[Binding]:
+    """Those that give the name a number of the script's own, where another case of the branch reads it."""
+    orelse = branch.orelse if isinstance(branch, cst.If) else None
+    if orelse is None or len({facts.tree.contains(orelse, b.node) for b in inside}) < 2:
+        return []
+    return [b for b in inside if isinstance(b.value, cst.BaseNumber)]
+
+
+def _kept_numbers(facts: Facts, branch: Statement, steering: set[cst.CSTNode], sets_weights: bool) -> Iterator[str]:
+    """The attributes that begin with a number, get another in the branch, and are read elsewhere: `self.epoch = 3`."""
+    bodies = facts.training.reached_from(branch)
+    for name, bindings in facts.tree.attributes.items():
+        inside = [b for b in bindings if b.target is not None and facts.tree.is_in(b.target, bodies)]
+        others = [b for b in bindings if b not in inside]
+        if not inside or not others or not _begins_with(others, (cst.BaseNumber,)):
+            continue
+        reads = [
+            owner
+            for node in facts.tree.names.get(name, ())
+            if isinstance(owner := facts.tree.parent[node], cst.Attribute)
+            and owner.attr is node
+            and owner not in facts.tree.targets
+            and not facts.tree.is_in(owner, bodies)
+            and not is_only_told(facts, owner)
+        ]
+        if not reads or (not sets_weights and steering.isdisjoint(reads)):
+            continue
+        for binding in inside:
+            target = binding.target
+            if not isinstance(target, cst.Attribute) or binding.kind not in ("assign", "augmented"):
+                continue
+            written = written_at(facts, target, branch, target.value)
+            if written is not None and is_known_outside(facts, written, branch):
+                yield written.text
+                break
+
+
+def _begins_with(bindings: list[Binding], kinds: tuple[type[cst.BaseExpression], ...]) -> bool:
+    """Whether the name begins with such a literal, and not with an empty one, of which nothing can be sent."""
+    values = [part_at(b.value, b.path) if b.value is not None else None for b in bindings]
+    return all(isinstance(value, kinds) and bool(getattr(value, "elements", True)) for value in values)
 
 
 def _reads_behind(facts: Facts, read: cst.Name, branch: Statement, inside: list[Binding]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -10,9 +11,22 @@ import libcst as cst
 from migrator.facts.files import known
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Result, Value, is_call_of
-from migrator.facts.program.syntax import argument
+from migrator.facts.objects.values import (
+    Class,
+    External,
+    Literal,
+    Object,
+    Parameter,
+    Result,
+    Unknown,
+    Value,
+    is_call_of,
+)
+from migrator.facts.program.syntax import argument, text_of
 from migrator.facts.program.tree import Tree
+
+_FINDERS = ("builtins.getattr", "operator.attrgetter", "operator.methodcaller")
+_MODEL_CLASSES = re.compile(r"^(?:tensorflow\.)?(?:tf_)?keras\.(?:\w+\.)*(?:Model|Sequential|Layer)$")
 
 
 class Restores:
@@ -39,6 +53,47 @@ class Restores:
             and node not in called
             and self._reads_weights(node)
         ]
+
+    @cached_property
+    def unfollowed(self) -> list[cst.BaseExpression]:
+        """Methods that load weights into what is not known where they stand: a class's own (`Model.load_weights(net)`),
+        those asked for by a text, those of a lambda's parameter which nobody is seen to give."""
+        asked = [call for name in _FINDERS for call in self.tree.calls if name in self.resolver.public(call.func)]
+        return [
+            *(call for call in asked if self._finds_reader(call)),
+            *(
+                node
+                for name in (*known.MODEL_READERS, *known.CHECKPOINT_READERS)
+                for part in self.tree.names.get(name, ())
+                if isinstance(node := self.tree.parent[part], cst.Attribute)
+                and node.attr is part
+                and any(self._is_of_any(owner, name) for owner in self.resolver.values(node.value))
+            ),
+        ]
+
+    def _finds_reader(self, call: cst.Call) -> bool:
+        """`getattr(net, "load_weights")`, `methodcaller("load_weights", path)`"""
+        is_of_owner = "builtins.getattr" in self.resolver.public(call.func)
+        if len(call.args) <= is_of_owner:
+            return False
+        names = {text_of(v.node) for v in self.resolver.values(call.args[is_of_owner].value) if isinstance(v, Literal)}
+        owners = self.resolver.values(call.args[0].value) if is_of_owner else ()
+        may_have = any(self.kinds.has_weights(o) or isinstance(o, (Parameter, Unknown)) for o in owners)
+        may_hold = any(is_call_of(owner, *known.CHECKPOINTS) for owner in owners)
+        return (not names.isdisjoint(known.MODEL_READERS) and (may_have or not is_of_owner)) or (
+            not names.isdisjoint(known.CHECKPOINT_READERS) and may_hold
+        )
+
+    def _is_of_any(self, owner: Value, name: str) -> bool:
+        """Whether the owner is no object that loads its weights, but a class of such, or what a lambda is given."""
+        is_of_models = name in known.MODEL_READERS
+        if isinstance(owner, Parameter):
+            return is_of_models and isinstance(self.tree.callable_of(owner.node), cst.Lambda)
+        if isinstance(owner, External):
+            return owner.path in known.CHECKPOINTS or (is_of_models and bool(_MODEL_CLASSES.match(owner.path)))
+        if isinstance(owner, Class):
+            return is_of_models and self.kinds.has_weights(Object(owner))
+        return is_of_models and is_call_of(owner, "builtins.type")
 
     def _reads_weights(self, function: cst.BaseExpression) -> bool:
         if not isinstance(function, cst.Attribute):
