@@ -25,7 +25,7 @@ from migrator.analysis.libraries import (
     tensor_loops,
     tensorflow,
 )
-from migrator.analysis.libraries.python import containers, defaults, holders, reflection
+from migrator.analysis.libraries.python import containers, defaults, holders, reflection, scalars
 from migrator.analysis.libraries.python.iterating import gone_through, lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
 from migrator.analysis.placement import Shape
@@ -258,6 +258,8 @@ class Libraries:
         if part is not None:
             return part
         receiver = Value(data)
+        if receiver.is_text and name in scalars.GIVING_TEXTS:
+            return self.run.placing.text([receiver, *(x for _, x in args.all())])
         given = args.behind(receiver)
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             given.nodes[0] = node.func.value
