@@ -336,3 +336,7 @@ class Libraries:
         if self.run.classes.method(instance, "__init__") is None:
             keras.store_parts(self.run, instance, args)
             defaults.made_with(self.run, instance, args, node, frame)
+
+    def kept_otherwise(self, instance: Instance) -> frozenset[str]:
+        """Which of its arguments its library's class does not keep as they are."""
+        return keras.kept_otherwise(self.run, instance)
