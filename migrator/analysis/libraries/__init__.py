@@ -230,6 +230,8 @@ class Libraries:
         if isinstance(atom, Made) and holders.is_store(atom):
             own = holders.method(self.run, atom, name, args)
             return own if own is not NOTHING else self._data_method(Data(foreign=True), name, args, node, frame)
+        if name == "_make" and containers.is_record_class(self.run, atom):
+            return containers.make_of_items(self.run, atom, args, node, frame)
         if isinstance(atom, (Made, Instance)):
             return self.keras.method(atom, name, args, node, frame)
         if isinstance(atom, Class):
