@@ -312,7 +312,8 @@ def _found_with(
             # First, so that they come first where several insert at one place.
             *_standard_imports(facts, script.module, kept[script.path]),
             *(spellings[script.module].imports(calls[script.module]) if script.module in joining else ()),
-            *(found.edit for found in kept[script.path] if found.edit is not None),
+            # Once, what several rules want at one place: all workers have the chief's then.
+            *dict.fromkeys(found.edit for found in kept[script.path] if found.edit is not None),
         ]
         for script in scripts
     }

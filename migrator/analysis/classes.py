@@ -282,8 +282,10 @@ class Classes:
     def fill_fields(self, instance: Instance, args: Arguments) -> None:
         """A dataclass or NamedTuple, whose fields are what it is called with."""
         fields = self.fields(instance.cls)
+        otherwise = self.run.libraries.kept_otherwise(instance)
         for name, value in (*zip(fields, args.positional), *args.keywords.items()):
-            self.run.heap.store(instance, name, value)
+            if name not in otherwise:
+                self.run.heap.store(instance, name, value)
         if args.rest is not NOTHING:
             for name in fields:
                 self.run.heap.store(instance, name, args.rest)

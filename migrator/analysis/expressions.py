@@ -89,7 +89,7 @@ class Expressions:
         parts = [
             self.eval(part.expression, frame) for part in node.parts if isinstance(part, cst.FormattedStringExpression)
         ]
-        return self.run.placing.opaque(parts, "text is made of this")
+        return self.run.placing.text(parts)
 
     def _ellipsis(self, node: cst.Ellipsis, frame: Frame) -> Value:
         return v.constant(Ellipsis)
@@ -136,6 +136,8 @@ class Expressions:
             if several is not None:
                 return several
         constants = [o.constant for o in operands]
+        if operands[0].is_text and (operator == "Modulo" or (operator == "Add" and operands[1].is_text)):
+            return self.run.placing.text(operands)
         known = _of_constants(operator, operands, constants)
         if known is not None:
             self.run.note_plain(node)

@@ -111,10 +111,17 @@ class Objects:
             return v.of(External(atom.path))
         if isinstance(atom, Made):
             known = self.run.heap.load(atom, name)
-            if known is NOTHING and holders.is_namespace(atom):
-                return self.run.placing.parts.attribute(Data(foreign=True), name, node)
+            if holders.is_namespace(atom) and (known is NOTHING or self.run.heap.load(atom, None) is not NOTHING):
+                return self._of_namespace(atom, known, name, node)
             return self._or_own(atom, name, known, lambda: self.run.libraries.attribute(atom, name))
         return v.of(Method(v.of(atom), name))
+
+    def _of_namespace(self, atom: Made, known: Value, name: str, node: cst.CSTNode) -> Value:
+        """What it was made with under names that are not seen; or has from elsewhere."""
+        unnamed = self.run.heap.load(atom, None)
+        if unnamed is NOTHING:
+            return self.run.placing.parts.attribute(Data(foreign=True), name, node)
+        return unnamed if known is NOTHING else v.unseen("which of two that have this name is meant is not seen")
 
     def _or_own(self, atom: Atom, name: str, stored: Value, own: Callable[[], Value]) -> Value:
         """What the program has stored there, or what the object has by itself: both where a function is stored in the

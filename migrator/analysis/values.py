@@ -131,7 +131,7 @@ class Data:
     that it is made of, none where that is not proven, see same_batch.py. `filled`: what makes it, as far as that is
     rows of one number or another, and not of a batch, and whether that is a tensor: see lookups.py. `behind`: the
     objects of the program that it may be, or give, see handles.py. `table`: what a variable holds, of which the
-    gradient comes with one part for each index that looks rows up in it.
+    gradient comes with one part for each index that looks rows up in it. `text`: it is a text, whichever.
     """
 
     placement: Placement = REPLICATED
@@ -170,6 +170,7 @@ class Data:
     filled: frozenset[tuple[cst.CSTNode, bool]] = _NOT_FILLED
     behind: frozenset[Any] = _NONE_BEHIND
     table: bool = False
+    text: bool = False
 
     # Met over and over, and made of tuples of all fields by dataclasses.
 
@@ -203,6 +204,11 @@ class Data:
     def axes(self) -> int:
         """So many it surely has."""
         return self.least if self.rank is None else self.rank
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it surely is a text of Python's."""
+        return self.text or isinstance(self.constant, str)
 
     @property
     def is_positive(self) -> bool:
@@ -369,6 +375,11 @@ class Value:
         return self.data.constant if self.data is not None and not self.objects else NOT_CONSTANT
 
     @property
+    def is_text(self) -> bool:
+        """Whether it surely is a text, the same on all workers, whichever that is."""
+        return self.data is not None and not self.objects and self.data.is_replicated and self.data.is_text
+
+    @property
     def is_structure(self) -> bool:
         """Whether it is a tuple or dictionary of tensors that stand alike, such as a batch of a dataset."""
         return self.data is not None and self.data.nested and not self.objects
@@ -481,6 +492,7 @@ def join_data(a: Data, b: Data) -> Data:
         filled=a.filled | b.filled,
         behind=a.behind | b.behind,
         table=a.table or b.table,
+        text=a.is_text and b.is_text,
     )
 
 

@@ -25,7 +25,7 @@ from migrator.analysis.libraries import (
     tensor_loops,
     tensorflow,
 )
-from migrator.analysis.libraries.python import containers, defaults, holders, reflection
+from migrator.analysis.libraries.python import containers, defaults, holders, reflection, scalars
 from migrator.analysis.libraries.python.iterating import gone_through, lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
 from migrator.analysis.placement import Shape
@@ -234,6 +234,8 @@ class Libraries:
         if isinstance(atom, Made) and holders.is_store(atom):
             own = holders.method(self.run, atom, name, args)
             return own if own is not NOTHING else self._data_method(Data(foreign=True), name, args, node, frame)
+        if name == "_make" and containers.is_record_class(self.run, atom):
+            return containers.make_of_items(self.run, atom, args, node, frame)
         if isinstance(atom, (Made, Instance)):
             return self.keras.method(atom, name, args, node, frame)
         if isinstance(atom, Class):
@@ -272,6 +274,8 @@ class Libraries:
         if part is not None:
             return part
         receiver = Value(data)
+        if receiver.is_text and name in scalars.GIVING_TEXTS:
+            return self.run.placing.text([receiver, *(x for _, x in args.all())])
         given = args.behind(receiver)
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             given.nodes[0] = node.func.value
@@ -348,3 +352,7 @@ class Libraries:
         if self.run.classes.method(instance, "__init__") is None:
             keras.store_parts(self.run, instance, args)
             defaults.made_with(self.run, instance, args, node, frame)
+
+    def kept_otherwise(self, instance: Instance) -> frozenset[str]:
+        """Which of its arguments its library's class does not keep as they are."""
+        return keras.kept_otherwise(self.run, instance)

@@ -198,6 +198,10 @@ class Placing:
         place = LOCAL if isinstance(apart.placement, Local) else Unknown(why)
         return Value(Data(place, needs=needs, behind=behind))
 
+    def text(self, parts: Sequence[Value]) -> Value:
+        """A text of Python's with these parts in it."""
+        return v.mapped(self.opaque(parts, "text is made of this"), lambda d: replace(d, text=True))
+
 
 def _is_work(op: Operation) -> bool:
     """Whether it is what a forward pass does: rows meet a weight, or are multiplied into sums."""

@@ -92,8 +92,8 @@ class Parts:
             return Value(data)
         is_number = isinstance(key, int) and not isinstance(key, bool)
         is_part = data.nested and (is_number or is_asked_for_a_key(self.run.tree, node))
-        if is_part or isinstance(key, str):
-            return _part_of(data)
+        if is_part or index.is_text:  # of several texts, whichever it is: a text picks no rows
+            return v.with_needs(_part_of(data), index.data.needs if index.data is not None else frozenset())
         if data.sizeless and key in (0, NOT_CONSTANT):
             return self.sizeless(data)
         entries = index.only.items if isinstance(index.only, Tuple) else (index,)

@@ -180,6 +180,8 @@ class BatchForms:
             return self._comes_from(node.value, source, depth + 1)
         if isinstance(node, cst.Subscript) and self._is_part(node):
             return self._comes_from(node.value, source, depth + 1)
+        if isinstance(node, cst.Call):
+            return self._is_made_of(node, source, depth)
         if not isinstance(node, cst.Name):
             return False
         bindings = self._bindings(node)
@@ -214,8 +216,34 @@ class BatchForms:
             value = part_at(value, binding.path)
         if binding.kind != "assign" or not isinstance(value, cst.BaseExpression):
             return False
-        is_same = not isinstance(value, cst.Call) or (not binding.path and bool(self._kept(value)))
+        is_same = not (isinstance(value, cst.Call) and binding.path)
         return is_same and self._comes_from(value, source, depth + 1)
+
+    def _is_made_of(self, call: cst.Call, source: cst.BaseExpression, depth: int) -> bool:
+        """Whether a function of the script's gives back the rows of an argument, in another form, that comes from the
+        source: `model.reparameterize(noise, mean, deviation)`."""
+        returned = self._returned_by(call)
+        for arg in call.args if returned else ():
+            reads = [name for value in returned for name in self._reads_of_given(arg, value)]
+            is_in_each = all(any(self._comes_from(value, name, depth + 1) for name in reads) for value in returned)
+            if is_in_each and self._comes_from(arg.value, source, depth + 1):
+                return True
+        return False
+
+    def _reads_of_given(self, arg: cst.Arg, returned: cst.BaseExpression) -> list[cst.Name]:
+        """Where the function around it reads the parameter that gets the argument."""
+        function = self.tree.function_of(returned)
+        names = self.tree.names_in(function.body) if function is not None and not arg.star else ()
+        return [
+            name
+            for name in names
+            if self.tree.is_read(name)
+            and (bindings := self._bindings(name))
+            and all(
+                isinstance(b.node, cst.Param) and b.kind == "param" and arg.value in self.resolver.given(b.node)
+                for b in bindings
+            )
+        ]
 
     def _unpacked(self, param: cst.Param) -> list[cst.BaseExpression]:
         """The tuples and dictionaries in which callers give it: `step(*batch)`, `step(**batch)`."""

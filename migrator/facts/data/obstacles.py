@@ -317,13 +317,13 @@ class Obstacles:
                 found.append(Shown(cut, is_made=not cuts))
                 continue
             in_step = self.tree.is_in(use, bodies)
-            if not cuts and (not self._size_uses.makes_rows(use, in_step=in_step) or self._is_own(use, batch)):
-                continue
+            if cuts or not self._size_uses.makes_rows(use, in_step=in_step) or self._is_own(use, batch):
+                continue  # what is cut of the batch itself is gathered where all of its rows are needed
             if self._batch_shapes.is_said(use):
                 continue
             kept = self._size_uses.is_kept(use)
-            if cuts or in_step or kept or self._batch_shapes.reaches(use, bodies):
-                shapes = self._batch_shapes.of(use, bodies[0]) if bodies and not cuts else None
+            if in_step or kept or self._batch_shapes.reaches(use, bodies):
+                shapes = self._batch_shapes.of(use, bodies[0]) if bodies else None
                 if shapes is None:
                     return self._refuse_size(use)
                 found += shapes

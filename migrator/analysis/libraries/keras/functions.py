@@ -11,9 +11,10 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras.names import SYMBOLIC
+from migrator.analysis.libraries.keras.objects import activation
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
-from migrator.analysis.values import NONE, Data, External, Made, Site, Tuple, Value
+from migrator.analysis.values import NONE, Data, Made, Site, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -62,15 +63,8 @@ def _unpacked(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
 
 
 def _activation(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """A function, or the one of that name. Where the name is not seen, one that takes each value by itself, as for
-    layers that are told a name."""
     given = args.get("identifier", 0)
-    if given is None or given.objects:
-        return given or v.unseen("which activation this is cannot be seen")
-    name = given.constant
-    if name is None:
-        return v.of(External("keras.activations.linear"))
-    return v.of(External(f"keras.activations.{name if isinstance(name, str) else 'sigmoid'}"))
+    return activation(given) if given is not None else v.unseen("which activation this is cannot be seen")
 
 
 # Of what Keras loads: the sizes of a sample, and of its label.

@@ -36,6 +36,10 @@ _SAYS_NOTHING = frozenset({
     "_name", "_trainable", "_path", "_losses", "_metrics", "_tracker", "_dtype_policy", "_auto_track_sub_layers",
     namespaces.ATTRIBUTE,
 })  # fmt: skip
+_ACTIVATIONS = frozenset({"activation", "recurrent_activation"})
+# Layers that put their outputs through no function unless they are told one, which comes behind so many arguments.
+_LINEAR_UNTOLD = re.compile(r"^keras\.layers\.(?:Einsum)?Dense$|^keras\.layers\.\w*Conv\dD(?:Transpose)?$")
+_BEFORE_ACTIVATION = 4
 _TOLD_OF_TEXTS = (("output_mode", 4), ("output_sequence_length", 5))
 _TOLD_OF_MASKS, _BEFORE_THESE = ("mask_zero", "return_sequences"), 4
 
@@ -65,7 +69,9 @@ def _store_ends(run: Run, atom: v.Atom, args: Arguments) -> None:
 
 
 def store_parts(run: Run, atom: v.Atom, args: Arguments) -> None:
-    """What Keras's own `__init__` makes a model of, the ends of a functional one, or layers; or wraps."""
+    """What Keras's own `__init__` makes a model of, the ends of a functional one, or layers; or wraps; and the
+    functions that it keeps."""
+    _store_activation(run, atom, args)
     wrapped = args.get("layer", 0)
     if wrapped is not None and is_of(run, atom, lambda p: p == "keras.layers.Wrapper"):
         run.heap.store(atom, "layer", wrapped)
@@ -74,6 +80,33 @@ def store_parts(run: Run, atom: v.Atom, args: Arguments) -> None:
     layers = args.get("layers", 0)
     if layers is not None and is_of(run, atom, lambda p: p in api.SEQUENTIAL):
         _add_layers(run, atom, layers)
+
+
+def kept_otherwise(run: Run, atom: v.Atom) -> frozenset[str]:
+    """Of which arguments a layer of Keras's does not keep what it was given."""
+    return _ACTIVATIONS if is_of(run, atom, api.is_layer_class) else frozenset()
+
+
+def _store_activation(run: Run, atom: v.Atom, args: Arguments) -> None:
+    """The functions that a layer of Keras's keeps, of their names as well; none is the linear one."""
+    for name in kept_otherwise(run, atom):
+        is_dense = name == "activation" and is_of(run, atom, lambda p: p == "keras.layers.Dense")
+        given = args.get(name, 1 if is_dense else None)
+        if given is None and args.rest is NOTHING and len(args.positional) <= _BEFORE_ACTIVATION:
+            given = NONE if name == "activation" and is_of(run, atom, _LINEAR_UNTOLD.match) else None
+        if given is not None:
+            run.heap.store(atom, name, activation(given))
+
+
+def activation(given: Value) -> Value:
+    """A function, or the one of that name. Where the name is not seen, one that takes each value by itself, as for
+    layers that are told a name."""
+    if given.objects:
+        return given
+    name = given.constant
+    if name is None:
+        return v.of(v.External("keras.activations.linear"))
+    return v.of(v.External(f"keras.activations.{name if isinstance(name, str) else 'sigmoid'}"))
 
 
 def store_arguments(run: Run, atom: v.Atom, args: Arguments) -> None:

@@ -15,7 +15,7 @@ from migrator.analysis.libraries.python.ordering import ordered
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
 from migrator.analysis.shortened import is_of_numbers, scatter, without_item, without_number
-from migrator.analysis.values import NONE, NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
+from migrator.analysis.values import NONE, NOTHING, NUMBER, Class, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.names import api
 from migrator.records import replace
 
@@ -150,6 +150,22 @@ def make_record(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame:
     for name, value in args.keywords.items():
         run.heap.store(made, name, value)
     return v.of(made)
+
+
+def is_record_class(run: Run, atom: v.Atom) -> bool:
+    """Whether it makes named tuples."""
+    is_class = isinstance(atom, Class) and run.classes.is_named_tuple(atom)
+    return is_class or (isinstance(atom, Made) and atom.path == "collections.namedtuple")
+
+
+def make_of_items(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`Batch._make(items)`"""
+    names = run.classes.fields(atom) if isinstance(atom, Class) else run.heap.load(atom, "fields").constant
+    names = names.split() if isinstance(names, str) else names
+    if len(args.positional) != 1 or not isinstance(names, list) or not names:
+        return run.placing.unknown(args, node)
+    items = run.objects.unpacked(args.positional[0], len(names), None)
+    return run.calls.call(v.of(atom), Arguments(items), node, frame)
 
 
 def _replaced(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

@@ -50,6 +50,8 @@ def _make(path: str) -> Handler:
         made = Made(path, Site(node, frame.context))
         for name, value in args.keywords.items() if path in _NAMESPACES else ():
             run.heap.store(made, name, value)
+        if args.rest is not NOTHING and path in _NAMESPACES:  # `SimpleNamespace(**batch)`
+            run.heap.store(made, None, args.rest)
         return v.of(made)
 
     return make

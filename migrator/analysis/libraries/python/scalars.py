@@ -12,11 +12,17 @@ from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Partial, Scaled, Sharded
-from migrator.analysis.values import NOTHING, NUMBER, Container, External, Made, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Made, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
+
+# Methods of a text that give another one.
+GIVING_TEXTS = frozenset({
+    "format", "format_map", "join", "lower", "upper", "title", "capitalize", "casefold", "swapcase", "strip", "lstrip",
+    "rstrip", "replace", "removeprefix", "removesuffix", "zfill", "ljust", "rjust", "center",
+})  # fmt: skip
 
 
 def _cast_to(path: str) -> Handler:
@@ -69,6 +75,8 @@ def _scalar(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     data = value.data
     if data is None:
         return NUMBER
+    if data.is_text:
+        return Value(Data(data.placement, rank=0, needs=data.needs, behind=data.behind))
     if isinstance(data.placement, Sharded) and not data.symbolic:
         return run.placing.parts.part(replace(data, nested=False))
     return Value(replace(data, constant=NOT_CONSTANT, rank=0)) if data.constant is NOT_CONSTANT else value
@@ -90,7 +98,7 @@ def _whole_number(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) ->
 
 
 def _text(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    return run.placing.opaque([x for _, x in args.all()], "text is made of this")
+    return run.placing.text([x for _, x in args.all()])
 
 
 def _slice(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
