@@ -79,6 +79,8 @@ class Redefined:
                     self.run.objects.store_attribute(v.of(atom), name, value, node)
             if isinstance(atom, Instance):
                 made_names.store(self.run, atom, value, names)
+            elif isinstance(atom, Class):
+                made_names.store_in_class(self.run, atom, value)
             elif isinstance(atom, External) and _is_callable(value):
                 self.run.heap.store(atom, _ANY_MEMBER, value)
         if owner.data is not None or any(isinstance(atom, (Made, Method)) for atom in owner):

@@ -10,7 +10,7 @@ or a frame keeps that outlives the call; and what a function gives has the name 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
@@ -149,18 +149,23 @@ def _has_rows(data: Data) -> bool:
     return isinstance(place, Sharded)
 
 
+def _lies_flat(op: Op | None, given: Iterable[Arg | Value]) -> bool:
+    """Whether the op lays all numbers in one row, however it is told their count: more than there are it cannot be."""
+    ranks = {x.rank if isinstance(x, Arg) else x.data.rank if x.data is not None else None for x in given}
+    return op is not None and isinstance(op.kind, Reshape) and ranks == {1}
+
+
 def kept(op: Op | None, given: Sequence[Data], result: Value) -> Value:
     """The result of the op with the batch that it is of."""
-    if op is not None and isinstance(op.kind, Reshape) and len(list(filter(_has_rows, given))) == 1:
+    if _lies_flat(op, [result]) and len(list(filter(_has_rows, given))) == 1:
         given = [*filter(_has_rows, given)]  # and not what tells the shape
     batch = of_one(given, aligned=op is None or not isinstance(op.kind, Joins))
     return v.mapped(result, lambda d: replace(d, batch=_NONE if d.is_replicated else batch))
 
 
 def are_of_several(op: Op | None, given: Sequence[Data], result: Arg) -> bool:
-    """Whether a number of rows meets there what is not proven to be of the same batch, other than to be added to it, or
-    to tell its form: rows have as many numbers as that says."""
-    if op is not None and isinstance(op.kind, Reshape):
+    """Whether a number of rows meets there what is not proven to be of the same batch, other than to be added to it."""
+    if _lies_flat(op, result.leaves()):
         return False
     apart = [d for d in given if not d.is_replicated]
     if len(apart) < 2 or not any(isinstance(p, Scaled) for d in apart for p in options(d.placement)):

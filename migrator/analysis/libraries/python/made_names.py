@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrator.analysis import namespaces
 from migrator.analysis import values as v
-from migrator.analysis.values import NOTHING, Instance, Value
+from migrator.analysis.values import NOTHING, Class, Instance, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -51,6 +51,8 @@ _PLACES_OF_PERCENT = re.compile(r"%[-+ 0#]*\d*(?:\.\d+)?[a-zA-Z]")
 _PLACES_OF_FORMAT = re.compile(r"\{[^{}]*\}")
 _ANYTHING = ".*"
 _ALIKE = "named alike"
+# What a class does with its attributes by itself.
+_HOOKS = ("__getattr__", "__getattribute__", "__setattr__")
 
 
 def spelled(node: cst.CSTNode | None) -> re.Pattern[str] | None:
@@ -98,6 +100,11 @@ def store(run: Run, atom: Instance, value: Value, names: re.Pattern[str] | None)
     run.heap.store(atom, (_ALIKE, beginning(names)), value)
 
 
+def store_in_class(run: Run, cls: Class, value: Value) -> None:
+    """Notes that objects of the class have something by a name that is not seen."""
+    run.heap.store(cls, (_ALIKE, ""), value)
+
+
 def _held_by_such(run: Run, atom: Instance, start: str) -> Value:
     """What attributes hold that were set by a name which may begin like this."""
     everything = run.heap.load(atom, namespaces.ATTRIBUTE)
@@ -115,8 +122,10 @@ def attribute(run: Run, owner: Value, names: re.Pattern[str], node: cst.CSTNode)
         return None
     found = NOTHING
     for atom in owner:
-        if not isinstance(atom, Instance) or run.classes.method(atom, "__getattr__") is not None:
+        if not isinstance(atom, Instance) or any(run.classes.method(atom, hook) is not None for hook in _HOOKS):
             return None
+        if any(key == (_ALIKE, "") for cls in run.classes.lineage(atom.cls) for key in run.heap.fields(cls)):
+            return None  # `setattr(Net, f"fc{i}", layer)`
         held = _held_by_such(run, atom, beginning(names))
         for name in run.redefined.names_of(atom):
             if names.match(name):
