@@ -122,11 +122,7 @@ class Expressions:
             sizes = _sizes(sequences[0], operands[1])
             if sizes is not None:
                 return sizes
-        if (
-            operator == "BitOr"
-            and any(map(_is_dictionary, operands))
-            and all(_is_dictionary(o) or o.is_structure for o in operands)
-        ):
+        if operator == "BitOr" and any(map(_is_dictionary, operands)) and self._stand_alike(operands):
             made = Container("dict", Site(node, frame.context))
             for operand in operands:
                 self.run.objects.update(v.of(made), operand, node)
@@ -146,6 +142,12 @@ class Expressions:
             held = v.join_all(Value(d) for d in self.run.objects.leaves(operands[0]))  # of a variable, say
             return v.mapped(held, lambda d: replace(d, placement=Partial("sum")) if d.is_replicated else d)
         return self.run.operator(f"operator.{OPERATORS.get(operator, 'unknown')}", operands, nodes, node)
+
+    def _stand_alike(self, operands: Sequence[Value]) -> bool:
+        """Whether these are dictionaries of which all parts stand alike, so that it does not matter which is meant."""
+        leaves = [d for operand in operands for d in self.run.objects.leaves(operand)]
+        are_structures = all(_is_dictionary(o) or o.is_structure for o in operands)
+        return are_structures and len({d.placement for d in leaves}) == 1 and not any(d.needs for d in leaves)
 
     def _a_row_each(
         self, operands: Sequence[Value], sequences: Sequence[list[Value] | None], node: cst.CSTNode

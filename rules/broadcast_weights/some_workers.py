@@ -16,7 +16,7 @@ from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import Holder
 from migrator.facts.objects.iteration import Iteration
-from migrator.facts.program.syntax import is_constant, part_at
+from migrator.facts.program.syntax import is_constant, is_none, part_at
 from migrator.facts.program.tree import Binding, Statement
 from migrator.facts.script import Facts
 from migrator.insertion.elsewhere import is_known_outside, written_at
@@ -192,7 +192,7 @@ def _numbers(facts: Facts, branch: Statement, steering: set[cst.CSTNode], sets_w
         before = [b for b in bindings if b not in inside and facts.tree.order[b.node] < facts.tree.order[branch]]
         before = before or _in_other_case(facts, branch, inside)
         reads = [read for read in facts.tree.names[name] if _reads_behind(facts, read, branch, inside)]
-        if not before or not reads:
+        if not before or not reads or any(is_none(b.value) for b in before):  # which is sent with no number
             continue
         is_steering = not steering.isdisjoint(reads) and _begins_with(before, (cst.BaseNumber, cst.List, cst.Dict))
         is_plain = _begins_plain(before) or all(map(facts.losses.is_plain, reads))

@@ -91,10 +91,10 @@ def _is_told_alike(run: Run, atom: v.Atom) -> bool:
 
 def _dictionary(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     made = v.of(Container("dict", Site(node, frame.context)))
-    for value in args.positional:
-        _fill(run, made, value, node)
     for name, value in args.keywords.items():
         run.objects.store_item(made, v.constant(name), value, node)
+    for value in args.positional:
+        _fill(run, made, value, node)
     if args.rest is not NOTHING:
         run.objects.store_item(made, NUMBER, args.rest, node)
     return made
@@ -116,9 +116,11 @@ def _count(run: Run, owner: Container, args: Arguments, node: cst.CSTNode) -> No
 
 def _fill(run: Run, owner: Value, added: Value, node: cst.CSTNode) -> None:
     """Puts what a dictionary or a sequence of pairs holds into a dictionary."""
+    # Of several tensors, such as a batch of a dataset of dictionaries, the parts stand alike, by name or in pairs; but
+    # beside others it is not seen which is which.
+    is_structure = added.is_structure and all(key is None for atom in owner for key in run.heap.fields(atom))
     run.objects.update(owner, added, node)
-    # Of several tensors, such as a batch of a dataset of dictionaries, the parts stand alike, by name or in pairs.
-    if not added.is_structure and not any(isinstance(a, Container) and a.kind == "dict" for a in added):
+    if not is_structure and not any(isinstance(a, Container) and a.kind == "dict" for a in added):
         pair = run.objects.elements(added, node, node)
         key, item = run.objects.unpacked(pair, 2, None) if pair is not NOTHING else (NUMBER, NOTHING)
         run.objects.store_item(owner, key, item, node)
