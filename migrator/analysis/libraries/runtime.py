@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -20,8 +21,14 @@ from migrator.records import replace
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
-# What `lockstep.size()` is known by.
-SIZE = "the number of workers"
+
+class Size(Enum):
+    """What `lockstep.size()` is known by: no text, for which a string would be taken."""
+
+    WORKERS = "the number of workers"
+
+
+SIZE = Size.WORKERS
 WHOLE_BATCH = "lockstep.whole_batch"
 ON_WHOLE_DATA = "lockstep.on_whole_data"
 SHARD_LIKE = "lockstep.shard_like"
