@@ -358,7 +358,7 @@ class _Printer:
         end = self.spans.span(last)[1]
         yield _Patch(start, start, (_GUARD, 0), (f"{indent}if {edit.condition}:{self.newline}",))
         outer = self.spans.indent(self._start(first))
-        unit = self.spans.deeper(outer)[len(outer) :]
+        unit = self._unit(first)
         strings = self._multiline_strings(first, last)
         for at in self.spans.line_starts_between(start, end):
             blank = not self.spans.text[at : self.spans.line_end(at)].strip()
@@ -390,10 +390,18 @@ class _Printer:
         indent = self.spans.indent(self._start(statement))
         for guard in self.guards:
             if self._is_inside(statement, guard):
-                outer = self.spans.indent(self._start(self.tree.statement_of(guard.first)))
+                first = self.tree.statement_of(guard.first)
+                outer = self.spans.indent(self._start(first))
                 at = len(outer) * indent.startswith(outer)
-                indent = self.spans.deeper(indent[:at]) + indent[at:]
+                indent = indent[:at] + self._unit(first) + indent[at:]
         return indent
+
+    def _unit(self, statement: Statement) -> str:
+        """One step of indentation more, as long as that of the statement's own block: a file may have several."""
+        indent = self.spans.indent(self._start(statement))
+        owner = self.tree.parent.get(self.tree.block_of(statement))
+        outer = self.spans.indent(self._start(owner)) if isinstance(owner, cst.BaseCompoundStatement) else indent
+        return indent.removeprefix(outer) if outer != indent else self.spans.deeper(indent)[len(indent) :]
 
     def _start(self, statement: Statement) -> int:
         """Where the statement begins, its decorators included."""

@@ -177,7 +177,8 @@ def _of_step(
 
     allowed_of_rows = max(rounding.allowed(WEIGHTS, index), 1e-6)
     shares = [[other.rows] for other in found] if trains_whole else [[other.rows for other in found]]
-    each = [rows_apart(step.rows, parts, allowed_of_rows) for parts in shares]
+    batch = max(len(other.rows) for other in original.steps)
+    each = [rows_apart(step.rows, parts, allowed_of_rows, batch) for parts in shares]
     apart = next((one for one in each if not one.is_same), max(each, key=lambda one: one.size))
     note(SAMPLES, apart.size, allowed_of_rows)
     # What has drifted away after many steps are samples that were computed by what is trained.

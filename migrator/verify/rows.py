@@ -30,12 +30,12 @@ class RowsApart:
         return not (self.lost or self.repeated or self.strange)
 
 
-def rows_apart(expected: Numbers, parts: Sequence[Numbers], allowed: float) -> RowsApart:
+def rows_apart(expected: Numbers, parts: Sequence[Numbers], allowed: float, batch: int = 0) -> RowsApart:
     """Compare float64[m, 2], the original's, with those of each worker. Rows that are `allowed` apart, relative to the
     largest, are one sample that was computed in another order.
 
     Where m does not divide by the workers, some of them compute the same part, or fill theirs up with rows that do not
-    count: these are not told as repeated.
+    count: these are not told as repeated. So is a last batch cut, of any size, where a whole `batch` is.
     """
     found = np.concatenate([np.zeros((0, 2)), *parts])
     if not len(expected) and not len(found):
@@ -56,7 +56,7 @@ def rows_apart(expected: Numbers, parts: Sequence[Numbers], allowed: float) -> R
         order, other = np.argsort(expected[:, 0], kind="stable"), np.argsort(found[:, 0], kind="stable")
         size = float(np.abs(expected[order] - found[other]).max()) / scale
     return RowsApart(
-        len(expected), len(found), lost, max(0, surplus - _may_repeat(len(expected), len(parts))), strange, size
+        len(expected), len(found), lost, max(0, surplus - _may_repeat(len(expected), len(parts), batch)), strange, size
     )
 
 
@@ -72,11 +72,10 @@ def rows_counted_once(parts: Sequence[Numbers], allowed: float) -> Numbers:
     return np.array([share.sum() for share in np.split(shares, ends[:-1])])
 
 
-def _may_repeat(rows: int, workers: int) -> int:
-    """How many rows may be computed once more, when as many have to be shared out evenly."""
-    if rows % workers == 0:
-        return 0
-    return rows * (workers // math.gcd(rows, workers) - 1)
+def _may_repeat(rows: int, workers: int, batch: int) -> int:
+    """How many rows may be computed once more, when as many, or those of a whole batch, are shared out evenly."""
+    copies = max(workers // math.gcd(several, workers) for several in (rows, batch or rows))
+    return rows * (copies - 1)
 
 
 def _clusters(rows: Numbers, allowed: float) -> tuple[int, np.ndarray]:

@@ -11,6 +11,7 @@ from migrator.edits import InsertAfter, Refusal
 from migrator.facts.files.known import CHECKPOINTS, LATEST_CHECKPOINT
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import Holder
+from migrator.facts.objects.told import TELLING, is_only_told
 from migrator.facts.objects.values import is_call_of
 from migrator.facts.program.tree import Statement, nodes_in
 from migrator.facts.script import Facts
@@ -19,7 +20,7 @@ from migrator.insertion.handover import gives
 
 from .broadcast_call import call_on
 
-_TELLING = ("builtins.print", "tensorflow.print", "logging.", "absl.logging.", "os.path.")
+_TELLING = (*TELLING, "os.path.")
 _PLAIN = frozenset({"builtins.int", "builtins.len", "builtins.repr", "builtins.str"})
 _OF_TEXTS = frozenset({"endswith", "format", "replace", "rsplit", "split", "startswith", "strip"})
 _OF_STATUS = frozenset({
@@ -165,19 +166,9 @@ def _leaves_nothing(facts: Facts, call: cst.Call) -> bool:
     return bool(paths) and all(path in _PLAIN or path.startswith(_TELLING) for path in paths)
 
 
-def is_only_told(facts: Facts, node: cst.CSTNode) -> bool:
-    """Whether the value is an argument of what only tells, or stands in a text for that."""
-    parent = facts.tree.parent[node]
-    while isinstance(parent, (cst.FormattedStringExpression, cst.FormattedString)):
-        parent = facts.tree.parent[parent]
-    told = facts.tree.parent[parent] if isinstance(parent, cst.Arg) else None
-    paths = facts.resolver.public_alone(told.func) if isinstance(told, cst.Call) else []
-    return bool(paths) and all(path.startswith(_TELLING) for path in paths)
-
-
 def _is_for_nothing(facts: Facts, call: cst.Call) -> bool:
     """Whether nothing is made of what the call gives, but perhaps told."""
-    return isinstance(facts.tree.parent[call], cst.Expr) or is_only_told(facts, call)
+    return isinstance(facts.tree.parent[call], cst.Expr) or is_only_told(facts.tree, facts.resolver, call)
 
 
 def asks_for_files(facts: Facts, node: cst.CSTNode) -> bool:

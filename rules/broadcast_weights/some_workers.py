@@ -16,6 +16,8 @@ from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import Holder
 from migrator.facts.objects.iteration import Iteration
+from migrator.facts.objects.numbers import Numbers
+from migrator.facts.objects.told import is_only_told
 from migrator.facts.program.syntax import is_constant, is_none, part_at
 from migrator.facts.program.tree import Binding, Statement
 from migrator.facts.script import Facts
@@ -23,7 +25,7 @@ from migrator.insertion.elsewhere import is_known_outside, written_at
 from migrator.insertion.handover import gives
 
 from .broadcast_call import call_on
-from .restoring import asks_for_files, is_only_told, leaves, trains_in
+from .restoring import asks_for_files, leaves, trains_in
 
 
 def behind_branches(facts: Facts, found: dict[InsertAfter, list[str]]) -> Iterator[Refusal]:
@@ -195,7 +197,7 @@ def _numbers(facts: Facts, branch: Statement, steering: set[cst.CSTNode], sets_w
         if not before or not reads or any(is_none(b.value) for b in before):  # which is sent with no number
             continue
         is_steering = not steering.isdisjoint(reads) and _begins_with(before, (cst.BaseNumber, cst.List, cst.Dict))
-        is_plain = _begins_plain(before) or all(map(facts.losses.is_plain, reads))
+        is_plain = _begins_plain(facts, before) or all(map(facts.losses.is_plain, reads))
         if is_steering or (sets_weights and is_plain):
             yield name
 
@@ -223,7 +225,7 @@ def _kept_numbers(facts: Facts, branch: Statement, steering: set[cst.CSTNode], s
             and owner.attr is node
             and owner not in facts.tree.targets
             and not facts.tree.is_in(owner, bodies)
-            and not is_only_told(facts, owner)
+            and not is_only_told(facts.tree, facts.resolver, owner)
         ]
         if not reads or (not sets_weights and steering.isdisjoint(reads)):
             continue
@@ -246,12 +248,15 @@ def _begins_with(bindings: list[Binding], kinds: tuple[type[cst.BaseExpression],
 def _reads_behind(facts: Facts, read: cst.Name, branch: Statement, inside: list[Binding]) -> bool:
     if facts.tree.contains(branch, read) or not facts.tree.is_read(read):
         return False
-    return not set(inside).isdisjoint(facts.resolver.reaching(read)) and not is_only_told(facts, read)
+    return not set(inside).isdisjoint(facts.resolver.reaching(read)) and not is_only_told(
+        facts.tree, facts.resolver, read
+    )
 
 
-def _begins_plain(bindings: list[Binding]) -> bool:
-    """Whether the name begins with a literal: `start_epoch = 0`."""
-    values = [b.value for b in bindings]
-    return all(value is not None and is_constant(value) for value in values) and not any(
-        isinstance(value, cst.Name) and value.value == "None" for value in values
+def _begins_plain(facts: Facts, bindings: list[Binding]) -> bool:
+    """Whether the name begins with a number or a text: `start_epoch = 0`, `best = float("inf")`."""
+    values = [part_at(b.value, b.path) if b.value is not None else None for b in bindings]
+    numbers = Numbers(facts.resolver)
+    return all(
+        isinstance(value, cst.BaseExpression) and (is_constant(value) or numbers.is_number(value)) for value in values
     )

@@ -15,7 +15,8 @@ from migrator.analysis.libraries.python.made_names import _OF_LIBRARIES, beginni
         ('f"conv{i}_bn"', "conv1_bn", "conv1"),
         ('"conv_" + str(i)', "conv_3", "conv3"),
         ('"conv%d" % i', "conv3", "c3"),
-        ('"block{}.{}".format(i, j)', "block1.2", "block1x2"),
+        ('"conv_%(i)s" % names', "conv_3", "conv3"),
+        ('"block{}.{}".format(i, j)', "block1.2", "bloc"),
     ],
 )
 def test_names_that_an_expression_may_spell(expression: str, name: str, other: str) -> None:
@@ -25,7 +26,9 @@ def test_names_that_an_expression_may_spell(expression: str, name: str, other: s
     assert not names.match(other)
 
 
-@pytest.mark.parametrize("expression", ["name", 'f"{kind}_layer"', "prefix + str(i)", "names[i]"])
+@pytest.mark.parametrize(
+    "expression", ["name", 'f"{kind}_layer"', r'f"con\x76{i}"', '"%(i)s_conv" % names', "prefix + str(i)", "names[i]"]
+)
 def test_a_name_whose_beginning_is_not_seen_may_be_any(expression: str) -> None:
     assert spelled(cst.parse_expression(expression)) is None
 

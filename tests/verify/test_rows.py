@@ -55,6 +55,14 @@ def test_a_part_that_cannot_be_shared_out_evenly_may_be_computed_by_several_work
     assert apart(odd[:5], odd[:5], batch=odd).lost == 6
 
 
+def test_a_last_batch_is_cut_as_a_whole_one_is() -> None:
+    last = BATCH[:6]
+    assert not rows_apart(last, (last, last, last), 1e-6).is_same
+    assert rows_apart(last, (last, last, last), 1e-6, batch=32).is_same
+    assert rows_apart(last, (last[:4], last[:4], last), 1e-6, batch=32).is_same
+    assert not rows_apart(last, (last, last, last), 1e-6, batch=12).is_same
+
+
 def test_no_samples_seen_differ_from_some() -> None:
     assert apart(np.zeros((0, 2)), np.zeros((0, 2)), batch=np.zeros((0, 2))).is_same
     assert apart(np.zeros((0, 2)), np.zeros((0, 2))).lost == 12

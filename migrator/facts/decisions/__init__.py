@@ -44,6 +44,7 @@ from migrator.facts.decisions.whole_calls import WholeCalls
 from migrator.facts.dependence.regions import Regions
 from migrator.facts.files.writes import Files
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.told import is_only_told
 from migrator.facts.program.stated import Stated
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
@@ -271,7 +272,11 @@ class Decisions:
         """The results of metrics that are combined where they are asked for, and settled by that."""
         every = list(self.metrics.results())
         # Moving statistics are averaged with the gradients of each step: a number of theirs may be told as it is.
-        used = [r for r in every if not self.metrics.is_of_statistics(r) or not self.metrics.is_only_told(r)]
+        used = [
+            r
+            for r in every
+            if not (self.metrics.is_of_statistics(r) and is_only_told(self.tree, self.metrics.resolver, r.call))
+        ]
         asked = {metric for r in used for metric in self.metrics.resolver.values(r.metric)}
         found = [r for r in every if r in used or asked & set(self.metrics.resolver.values(r.metric))]
         for result in found:

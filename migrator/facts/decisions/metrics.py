@@ -30,12 +30,6 @@ _WITH_AXIS = {
 }  # fmt: skip
 _CUTTING = f"{api.RUNTIME}.shard_batch"
 _OF_FUNCTIONS = "keras.metrics.MeanMetricWrapper"
-_TELLING = ("builtins.print", "tensorflow.print", "tensorflow.summary.", "logging.", "absl.logging.")
-_CONVERTING = frozenset({"builtins.float", "builtins.str", "builtins.format", "builtins.round", "numpy.round"})
-_TAKING_NUMBERS = frozenset({"numpy", "item"})
-# What stands between a number and the text that is made of it, `100 * x` and `"%.3f" % x` among it.
-_IN_TEXTS = (cst.BinaryOperation, cst.Call, cst.Element, cst.FormattedString,
-             cst.FormattedStringExpression, cst.Tuple)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,31 +112,6 @@ class Metrics:
         fed = [self.locality.of(told) for told in self.locality.metrics.fed_to(result.metric)]
         by_fit = self.losses.is_told_in_step(result.call) or self.locality.metrics.is_fed_by_fit(result.metric)
         return not by_fit and all(marks & ~Mark.STATISTIC == 0 for marks in fed)
-
-    def is_only_told(self, result: MetricResult) -> bool:
-        """Whether nothing but a line of text, or a summary, is made of it: `print(f"loss {float(m.result()):.3f}")`"""
-        node: cst.CSTNode | None = result.call
-        while node is not None and not self._is_told(node):
-            node = self._converted(node)
-        return node is not None
-
-    def _is_told(self, node: cst.CSTNode) -> bool:
-        arg = self.tree.parent[node]
-        call = self.tree.parent[arg] if isinstance(arg, cst.Arg) else None
-        paths = self.resolver.public_alone(call.func) if isinstance(call, cst.Call) else []
-        return bool(paths) and all(path.startswith(_TELLING) for path in paths)
-
-    def _converted(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The number in another form, or the text that it is a part of; None of all else."""
-        owner = self.tree.parent[node]
-        if isinstance(owner, cst.Attribute):
-            return owner if owner.attr.value in _TAKING_NUMBERS else None
-        if not isinstance(owner, cst.Arg):
-            return owner if isinstance(owner, _IN_TEXTS) else None
-        call = cst.ensure_type(self.tree.parent[owner], cst.Call)
-        paths = self.resolver.public_alone(call.func)
-        is_text = isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.SimpleString)
-        return call if is_text or (paths and all(path in _CONVERTING for path in paths)) else None
 
     def _adds_up(self, metric: cst.BaseExpression) -> bool:
         """Whether the metric is told sums over the rows of a worker, one for each batch, as those of all are. Any but

@@ -22,6 +22,9 @@ _FUNCTIONS = frozenset({
 })  # fmt: skip
 
 
+_CONSTANTS = frozenset(f"{library}.{name}" for library in ("math", "numpy") for name in ("e", "inf", "nan", "pi"))
+
+
 class Numbers:
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
@@ -42,12 +45,18 @@ class Numbers:
             return self._is_worked_out(node, passed)
         if isinstance(node, cst.Subscript):
             return self._is_item(node, passed)
+        if isinstance(node, (cst.Name, cst.Attribute)) and self._is_constant(node):
+            return True
         if isinstance(node, cst.Name):
             return self._are_numbers(self.resolver.reaching(node), passed)
         if isinstance(node, cst.Attribute) and all(isinstance(v, Object) for v in self.resolver.values(node.value)):
             found = (*self.resolver.bindings_of(node), *self.resolver.class_bindings_of(node))
             return self._are_numbers(found, passed)
         return False
+
+    def _is_constant(self, node: cst.BaseExpression) -> bool:
+        values = self.resolver.values(node)
+        return bool(values) and all(isinstance(v, External) and v.path in _CONSTANTS for v in values)
 
     def _are_numbers(self, bindings: Sequence[Binding], passed: frozenset[Binding]) -> bool:
         return bool(bindings) and all(b in passed or self._binds(b, passed | {b}) for b in bindings)

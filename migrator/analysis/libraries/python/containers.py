@@ -91,7 +91,7 @@ def _is_told_alike(run: Run, atom: v.Atom) -> bool:
 
 def _dictionary(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     made = v.of(Container("dict", Site(node, frame.context)))
-    for name, value in args.keywords.items():
+    for name, value in args.keywords.items():  # first: what is filled in stands beside these
         run.objects.store_item(made, v.constant(name), value, node)
     for value in args.positional:
         _fill(run, made, value, node)

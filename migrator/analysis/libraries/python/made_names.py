@@ -47,8 +47,6 @@ _OF_LIBRARIES = (
     "train_tf_function", "trainable", "trainable_variables", "trainable_weights", "unrolled_steps_per_execution",
     "update_state", "update_step", "updates", "variable_dtype", "variables", "weights", "with_name_scope",
 )  # fmt: skip
-_PLACES_OF_PERCENT = re.compile(r"%[-+ 0#]*\d*(?:\.\d+)?[a-zA-Z]")
-_PLACES_OF_FORMAT = re.compile(r"\{[^{}]*\}")
 _ANYTHING = ".*"
 _ALIKE = "named alike"
 # What a class does with its attributes by itself.
@@ -65,26 +63,27 @@ def _spelled(node: cst.BaseExpression) -> str | None:
     if isinstance(node, cst.SimpleString) and isinstance(node.evaluated_value, str):
         return re.escape(node.evaluated_value)
     if isinstance(node, cst.FormattedString):
-        texts = [_part(part) for part in node.parts]
-        return "".join(texts) if "r" not in node.prefix else None
+        return "".join(map(_part, node.parts))
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
         left, right = _spelled(node.left), _spelled(node.right)
         return left + (right or _ANYTHING) if left is not None else None
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
-        return _with_places(node.left, _PLACES_OF_PERCENT)
+        return _up_to("%", node.left)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "format":
-        return _with_places(node.func.value, _PLACES_OF_FORMAT)
+        return _up_to("{", node.func.value)
     return None
 
 
 def _part(part: cst.BaseFormattedStringContent) -> str:
-    return re.escape(part.value) if isinstance(part, cst.FormattedStringText) else _ANYTHING
+    if isinstance(part, cst.FormattedStringText) and set(part.value).isdisjoint("\\{}"):
+        return re.escape(part.value)
+    return _ANYTHING
 
 
-def _with_places(text: cst.BaseExpression, places: re.Pattern[str]) -> str | None:
-    if not isinstance(text, cst.SimpleString) or not isinstance(text.evaluated_value, str):
-        return None
-    return _ANYTHING.join(map(re.escape, places.split(text.evaluated_value)))
+def _up_to(place: str, text: cst.BaseExpression) -> str | None:
+    """What a text begins with, up to the first place that is filled in."""
+    value = text.evaluated_value if isinstance(text, cst.SimpleString) else None
+    return re.escape(value.partition(place)[0]) + _ANYTHING if isinstance(value, str) else None
 
 
 def beginning(names: re.Pattern[str] | None) -> str:
