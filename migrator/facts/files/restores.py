@@ -44,32 +44,23 @@ class Restores:
     def taken(self) -> list[cst.Attribute]:
         """Methods that load weights, where they are not called, but kept or handed on."""
         called = {call.func for call in self.tree.calls}
-        return [
-            node
-            for name in (*known.MODEL_READERS, *known.CHECKPOINT_READERS)
-            for part in self.tree.names.get(name, ())
-            if isinstance(node := self.tree.parent[part], cst.Attribute)
-            and node.attr is part
-            and node not in called
-            and self._reads_weights(node)
-        ]
+        return [node for node in self._readers if node not in called and self._reads_weights(node)]
 
     @cached_property
     def unfollowed(self) -> list[cst.BaseExpression]:
         """Methods that load weights into what is not known where they stand: a class's own (`Model.load_weights(net)`),
         those asked for by a text, those of a lambda's parameter which nobody is seen to give."""
-        asked = [call for name in _FINDERS for call in self.tree.calls if name in self.resolver.public(call.func)]
         return [
-            *(call for call in asked if self._finds_reader(call)),
-            *(
-                node
-                for name in (*known.MODEL_READERS, *known.CHECKPOINT_READERS)
-                for part in self.tree.names.get(name, ())
-                if isinstance(node := self.tree.parent[part], cst.Attribute)
-                and node.attr is part
-                and any(self._is_of_any(owner, name) for owner in self.resolver.values(node.value))
-            ),
+            *(c for c in self.tree.calls if self.resolver.calls_one_of(c, _FINDERS) and self._finds_reader(c)),
+            *(n for n in self._readers if any(self._is_of_any(o, n.attr.value) for o in self.resolver.values(n.value))),
         ]
+
+    @cached_property
+    def _readers(self) -> list[cst.Attribute]:
+        """Where methods are named that may load weights."""
+        named = (n for name in (*known.MODEL_READERS, *known.CHECKPOINT_READERS) for n in self.tree.names.get(name, ()))
+        owners = ((self.tree.parent[name], name) for name in named)
+        return [owner for owner, name in owners if isinstance(owner, cst.Attribute) and owner.attr is name]
 
     def _finds_reader(self, call: cst.Call) -> bool:
         """`getattr(net, "load_weights")`, `methodcaller("load_weights", path)`"""
