@@ -127,6 +127,15 @@ def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
             "ask for it in a callback of its own, which derives from keras.callbacks.Callback",
             breaks_training=True,
         )
+    elif number.by_chance:
+        yield Refusal(
+            number.expression,
+            "training is steered by this, which hangs on what a signal handler, another thread or process does, on "
+            "each worker at a moment of its own",
+            "have the samples read by tf.data, and set flags alone, which are asked for in the loop or in a callback",
+            breaks_training=True,
+            cause=facts.decisions.locality.interruptions.starting,
+        )
     elif number.is_count:
         yield Refusal(
             facts.decisions.place_of(number),
@@ -156,7 +165,7 @@ def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
         yield Refusal(
             number.expression,
             "training is steered by this, which depends on this worker's part of the batch in a way that no mean "
-            "or sum over the workers gives back",
+            f"or sum over the workers gives back{_beside(number)}",
             "decide by a mean over the batch, or make the workers agree by hand with lockstep.all_reduce",
             breaks_training=True,
             cause=number.cause,
@@ -176,6 +185,12 @@ def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
         reduction = _reduce(facts, number)
         if reduction is not None:
             yield reduction
+
+
+def _beside(number: LocalNumber) -> str:
+    if not number.left_out:
+        return ""
+    return f"; so it is by {number.left_out} more {'place' if number.left_out == 1 else 'places'} of the program"
 
 
 def _has_seen_all(facts: Facts, result: cst.BaseExpression) -> bool:

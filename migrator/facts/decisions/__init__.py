@@ -51,8 +51,8 @@ from migrator.facts.training.sites import Training
 
 __all__ = ["Decisions", "LocalNumber"]
 
-# So many places that nothing makes the workers agree on, as in whole libraries, are refused as they stand: to look for
-# what is behind each of them takes longer than all the rest.
+# Behind so many places that nothing makes the workers agree on, as in whole libraries, the rest is refused as one: to
+# look for what is behind each of them takes longer than all else.
 _MOST_LEFT = 20
 
 
@@ -169,26 +169,26 @@ class Decisions:
         found: dict[cst.BaseExpression, list[LocalNumber]] = {}
         origins = set(self.locality.origins)
         if origins:
-            late: list[
-                cst.BaseExpression
-            ] = []  # what nothing makes the same yet: perhaps what is combined for others does
+            # What nothing makes the same yet: perhaps what is combined for others does.
+            late: list[cst.BaseExpression] = []
             for place in filter(self._places.is_steered_locally, self._places.in_order):
                 if len(late) < _MOST_LEFT and self._numbers.are_enough_for(place):
                     found[place] = self._numbers.agree_on(place)
                 else:
                     late.append(place)
             left = 0
-            rest: cst.BaseExpression | None = None  # the first of those that are not looked into, for all of them
-            for place in filter(self._places.is_steered_locally, late):
+            places = iter(late)
+            for place in filter(self._places.is_steered_locally, places):
                 if left >= _MOST_LEFT:
-                    rest = rest or place
-                    found[place] = [LocalNumber(place, cause=rest)]
-                    continue
+                    others = sum(map(self._places.is_steered_locally, places))
+                    found[place] = [LocalNumber(place, left_out=others)]
+                    break
                 found[place] = self._numbers.agree_on(place)
                 left += not all(number.is_settled for number in found[place])
-            for place in self._fed_back.places() if left < _MOST_LEFT else ():
-                found.setdefault(place, self._numbers.agree_on(place))
-            self._agree_on_meetings(found)
+            else:
+                for place in self._fed_back.places() if left < _MOST_LEFT else ():
+                    found.setdefault(place, self._numbers.agree_on(place))
+                self._agree_on_meetings(found)
         for place in self._taken:
             found.setdefault(place, self._numbers.agree_on(place))
         return {

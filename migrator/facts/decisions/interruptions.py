@@ -38,28 +38,42 @@ class Interruptions:
     @cached_property
     def bodies(self) -> list[cst.CSTNode]:
         """What signal handlers and other threads do."""
-        found: list[cst.CSTNode] = []
-        for call in self.tree.calls:
-            if any(name in _INTERRUPTING for name in self.resolver.public(call.func)):
-                handlers = [f for arg in call.args for f in functions_in(self.resolver, arg.value)]
-                found += [body for handler in handlers for body in self.training.reached_from(handler)]
-        return found
+        return [body for call in self._interrupting for body in self._run_by(call)]
+
+    @cached_property
+    def _interrupting(self) -> list[cst.Call]:
+        return [c for c in self.tree.calls if any(name in _INTERRUPTING for name in self.resolver.public(c.func))]
 
     @cached_property
     def changing(self) -> list[cst.CSTNode]:
         """All that leaves something changed at such a time: what a pool is given, too, of which the results are waited
         for; but for a thread that the training is in."""
-        found = list(self.bodies)
+        return [*self.bodies, *(body for bodies in self._beside.values() for body in bodies)]
+
+    @cached_property
+    def starting(self) -> cst.CSTNode:
+        """What has the first of them run: a call, or the name of a thread's `run`."""
+        return next(iter((*self._interrupting, *self._beside)))
+
+    @cached_property
+    def _beside(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+        """What else runs beside the script, by what starts it."""
+        found: dict[cst.CSTNode, list[cst.CSTNode]] = {}
         for call in self.tree.calls:
             if method_called(call) in _SUBMITTING and any(map(is_beside, self.resolver.values(call.func))):
-                functions = [f for arg in call.args for f in functions_in(self.resolver, arg.value)]
-                found += [body for function in functions for body in self.training.reached_from(function)]
+                found[call] = self._run_by(call)
         for cls in self.tree.classes:
             run = self.resolver.method(Class(cls), "run")
             if run is not None and self.resolver.derives_from(Class(cls), lambda path: path.startswith(_BESIDE)):
                 bodies = self.training.reached_from(run)
-                found += bodies if not any(self.tree.is_in(site, bodies) for site in self.training.sites) else []
+                if not any(self.tree.is_in(site, bodies) for site in self.training.sites):
+                    found[run.name] = bodies
         return found
+
+    def _run_by(self, call: cst.Call) -> list[cst.CSTNode]:
+        """What runs in the functions that a call is given."""
+        functions = [f for arg in call.args for f in functions_in(self.resolver, arg.value)]
+        return [body for function in functions for body in self.training.reached_from(function)]
 
     def sets(self) -> Iterator[cst.BaseExpression]:
         """What a signal handler, or another thread, sets: when a worker sees it is a matter of chance."""

@@ -22,7 +22,8 @@ class LocalNumber:
     has (the time); "gather" where they take the rows of all, see Gathering; empty where nothing makes the workers
     agree. The number of samples seen cannot be averaged.
     `metric`, where given, says that the expression is a metric's result, whether or not it steers. `cause`: the first
-    expression behind one that nothing makes the workers agree on, which is not followed any further.
+    expression behind one that nothing makes the workers agree on, which is not followed any further. `left_out`: for
+    how many more such places it stands, which nobody looks into.
     """
 
     expression: cst.BaseExpression
@@ -31,6 +32,8 @@ class LocalNumber:
     is_count: bool = False
     metric: MetricResult | None = None
     cause: cst.BaseExpression | None = None
+    left_out: int = 0
+    by_chance: bool = False
 
     @property
     def place(self) -> cst.CSTNode:

@@ -327,6 +327,10 @@ class Locality:
             found.update(dict.fromkeys((*changed, *given), Mark.OWN))
         return found
 
+    def is_by_chance(self, key: Key) -> bool:
+        """Whether the value is made local by what signal handlers and other threads change."""
+        return bool(self.of(key) & Mark.OWN and self.interruptions.changing)
+
     @property
     def keeps_statistics(self) -> bool:
         """Whether a model may hold BatchNormalization: its statistics, and so inference, are each worker's own."""

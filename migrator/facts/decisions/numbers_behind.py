@@ -72,8 +72,9 @@ class NumbersBehind:
         for number in self._numbers(place, set(), self.gathering, choices=not alone):
             if not number.reduction:
                 expression = number.expression if number.is_count else place
+                by_chance = self.locality.is_by_chance(place)
                 self.locality.settle(place)
-                return [LocalNumber(expression, is_count=number.is_count, cause=number.expression)]
+                return [LocalNumber(expression, is_count=number.is_count, cause=number.expression, by_chance=by_chance)]
             found.append(number)
         return found
 
