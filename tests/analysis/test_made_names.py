@@ -5,7 +5,8 @@ import libcst as cst
 import pytest
 import tensorflow as tf
 
-from migrator.analysis.libraries.python.made_names import _OF_LIBRARIES, beginning, spelled
+from migrator.analysis.libraries.python.made_names import beginning, spelled
+from migrator.facts.names.of_libraries import OF_LIBRARIES
 
 
 @pytest.mark.parametrize(
@@ -42,4 +43,4 @@ def test_what_libraries_call_their_own_is_known() -> None:
     classes = (keras.Model, keras.Sequential, keras.layers.Layer, keras.layers.RNN, keras.losses.Loss,
                keras.metrics.Metric, keras.callbacks.Callback, keras.optimizers.Optimizer, tf.Module)  # fmt: skip
     names = {name for cls in classes for name in dir(cls)} | set(vars(keras.Model()))
-    assert {name for name in names if not name.startswith("_")} <= set(_OF_LIBRARIES)
+    assert {name for name in names if not name.startswith("_")} <= OF_LIBRARIES

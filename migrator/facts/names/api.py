@@ -144,6 +144,12 @@ def is_module_class(path: str) -> bool:
     return path == "tensorflow.Module"
 
 
+def is_base_of_networks(path: str) -> bool:
+    """Whether it is a base class whose objects run their methods where they are called themselves, or are trained."""
+    is_known = makes_model(path) or is_model_class(path) or is_layer_class(path) or is_module_class(path)
+    return is_known or path == "builtins.object"
+
+
 @lru_cache(maxsize=4096)
 def is_optimizer_class(path: str) -> bool:
     return bool(

@@ -49,15 +49,9 @@ def _is_kept_elsewhere(tree: Tree, resolver: Resolver, function: cst.FunctionDef
     owner = tree.class_of(function)
     if function.decorators or (owner is not None and owner.decorators):
         return True
-    if owner is not None and resolver.derives_from(Class(owner), lambda path: not _is_of_keras(path)):
+    if owner is not None and resolver.derives_from(Class(owner), lambda path: not api.is_base_of_networks(path)):
         return True
     return any(name is not function.name for name in tree.names[function.name.value])
-
-
-def _is_of_keras(path: str) -> bool:
-    """Whether it is a base class whose objects run such methods where they are called themselves."""
-    is_known = api.makes_model(path) or api.is_model_class(path) or api.is_layer_class(path)
-    return is_known or api.is_module_class(path) or path == "builtins.object"
 
 
 def _called(tree: Tree, training: Training) -> set[cst.CSTNode]:

@@ -100,7 +100,7 @@ class Training:
     @cached_property
     def unrun(self) -> list[cst.FunctionDef]:
         """The functions that nothing runs, of those that train nothing."""
-        return [function for function in unrun(self.tree, self.resolver) if not self.is_within(function)]
+        return [function for function in unrun(self.tree, self.resolver, self._unnamed) if not self.is_within(function)]
 
     def is_overridden(self, values: tuple[Value, ...], name: str) -> bool:
         return any(isinstance(v, Object) and self.resolver.method(v.of, name) is not None for v in values)

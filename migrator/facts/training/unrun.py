@@ -4,35 +4,80 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 import libcst as cst
 
+from migrator.facts.names import api
 from migrator.facts.names.finders import FINDERS
+from migrator.facts.names.of_libraries import OF_LIBRARIES
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, File
+from migrator.facts.objects.values import Class, External, File, Object
 from migrator.facts.program.tree import Tree, nodes_in
+from migrator.facts.program.unnamed import Unnamed
 
 # A longer text tells what the program does.
 _LONGEST_TEXT = 200
+# Callbacks have a `model`: of models and layers nobody asks for one.
+_OF_NETWORKS = OF_LIBRARIES - {"model"}
+_KNOWN = ("tensorflow.", "keras.", "numpy.", "builtins.", f"{api.RUNTIME}.")
 
 
-def unrun(tree: Tree, resolver: Resolver) -> list[cst.FunctionDef]:
-    """The functions whose names stand nowhere but in themselves, be it as text; in source order. Who imports the file
-    may run them, and then what these do is seen where that is given."""
+def unrun(tree: Tree, resolver: Resolver, unnamed: Unnamed) -> list[cst.FunctionDef]:
+    """The functions whose names stand nowhere but in themselves, be it as text, methods that nobody asks for, and those
+    of classes that are `unnamed`; in source order. Who imports the file may run them, and then what these do is seen
+    where that is given."""
     named = Counter(name.value for several in tree.names.values() for name in several)
     named.update(attribute.attr.value for attribute in tree.all_of(cst.Attribute))
     if not FINDERS.isdisjoint(named) or any(_asks_a_file(resolver, call) for call in tree.calls):
         return []
     texts = [text.raw_value for text in tree.all_of(cst.SimpleString)]
     named.update(word for text in texts for word in re.findall(r"\w+", text) if len(text) < _LONGEST_TEXT)
+    asked_for = _asked_for(tree, texts)
     found: list[cst.FunctionDef] = []
     for function in tree.functions:
-        if function.decorators or tree.class_of(function) is not None or function.name.value.startswith(("_", "test")):
+        name, cls = function.name.value, tree.class_of(function)
+        if function.decorators or name.startswith(("_", "test")):
             continue
-        own = sum(isinstance(node, cst.Name) and node.value == function.name.value for node in nodes_in(function))
-        if named[function.name.value] <= own:
+        if cls is not None:
+            is_unrun = unnamed.is_inside(function) or (
+                asked_for is not None and name not in asked_for and _is_networks_own(tree, resolver, Class(cls))
+            )
+        else:
+            own = sum(isinstance(node, cst.Name) and node.value == name for node in nodes_in(function))
+            is_unrun = named[name] <= own
+        if is_unrun:
             found.append(function)
     return found
+
+
+def _asked_for(tree: Tree, texts: Iterable[str]) -> set[str] | None:
+    """The names by which the program, or a library, may ask for a method; None where it may be any."""
+    getters = (call for call in tree.calls if isinstance(call.func, cst.Name) and call.func.value == "getattr")
+    if any(len(call.args) < 2 or not isinstance(call.args[1].value, cst.SimpleString) for call in getters):
+        return None
+    names = {attribute.attr.value for attribute in tree.all_of(cst.Attribute)}
+    names.update(pattern.key.value for pattern in tree.all_of(cst.MatchKeywordElement))
+    names |= {name.value for several in tree.names.values() for name in several if _is_read_in_class(tree, name)}
+    return names.union(_OF_NETWORKS, (word for text in texts for word in re.findall(r"\w+", text)))
+
+
+def _is_read_in_class(tree: Tree, name: cst.Name) -> bool:
+    """`alias = method`"""
+    return isinstance(tree.scope_of(name).node, cst.ClassDef) and tree.is_read(name)
+
+
+def _is_networks_own(tree: Tree, resolver: Resolver, cls: Class) -> bool:
+    """Whether it is a class of models or layers, of which libraries that are not known have no object."""
+    if cls.node.decorators or cls.node.keywords or not cls.node.bases:
+        return False
+    return not resolver.derives_from(cls, lambda path: not api.is_base_of_networks(path)) and not any(
+        isinstance(v, Object) and cls in resolver.lineage(v.of)
+        for call in tree.calls
+        if any(isinstance(f, External) and not f.path.startswith(_KNOWN) for f in resolver.values(call.func))
+        for arg in call.args
+        for v in resolver.values(arg.value)
+    )
 
 
 def _asks_a_file(resolver: Resolver, call: cst.Call) -> bool:

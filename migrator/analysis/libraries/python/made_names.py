@@ -10,43 +10,11 @@ import libcst as cst
 from migrator.analysis import namespaces
 from migrator.analysis import values as v
 from migrator.analysis.values import NOTHING, Class, Instance, Value
+from migrator.facts.names.of_libraries import OF_LIBRARIES
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
-# What the classes of Keras and TensorFlow have by themselves.
-_OF_LIBRARIES = (
-    "activity_regularizer", "add", "add_loss", "add_metric", "add_optimizer_variables", "add_update",
-    "add_variable", "add_variable_from_reference", "add_weight", "aggregate_gradients", "apply", "apply_gradients",
-    "assign", "assign_add", "assign_sub", "autocast", "autotune_steps_per_execution", "build", "build_from_config",
-    "built", "call", "call_signature_parameters", "compile", "compile_from_config", "compiled", "compiled_loss",
-    "compiled_metrics", "compute_dtype", "compute_gradients", "compute_loss", "compute_mask", "compute_metrics",
-    "compute_output_shape", "compute_output_signature", "compute_output_spec", "count_params",
-    "distribute_reduction_method", "distribute_strategy", "dtype", "dtype_policy", "dynamic", "evaluate",
-    "evaluate_generator", "exclude_from_weight_decay", "export", "finalize_state", "finalize_variable_values",
-    "fit", "fit_generator", "from_config", "get_build_config", "get_compile_config", "get_config",
-    "get_initial_state", "get_input_at", "get_input_mask_at", "get_input_shape_at", "get_layer",
-    "get_metrics_result", "get_output_at", "get_output_mask_at", "get_output_shape_at",
-    "get_quantization_layer_structure", "get_state_tree", "get_weight_paths", "get_weights", "history",
-    "inbound_nodes", "inner_loop", "input", "input_dtype", "input_mask", "input_names", "input_shape", "input_spec",
-    "inputs", "iterations", "jit_compile", "layers", "learning_rate", "load_own_variables", "load_weights", "loss",
-    "losses", "lr", "make_predict_function", "make_test_function", "make_train_function", "merge_state", "metrics",
-    "metrics_names", "metrics_variables", "minimize", "model", "name", "name_scope", "non_trainable_variables",
-    "non_trainable_weights", "on_batch_begin", "on_batch_end", "on_epoch_begin", "on_epoch_end",
-    "on_predict_batch_begin", "on_predict_batch_end", "on_predict_begin", "on_predict_end", "on_test_batch_begin",
-    "on_test_batch_end", "on_test_begin", "on_test_end", "on_train_batch_begin", "on_train_batch_end",
-    "on_train_begin", "on_train_end", "optimizer", "outbound_nodes", "output", "output_mask", "output_names",
-    "output_shape", "outputs", "path", "pop", "predict", "predict_function", "predict_generator",
-    "predict_on_batch", "predict_step", "quantization_mode", "quantize", "quantized_build", "quantized_call",
-    "rematerialized_call", "reset_metrics", "reset_state", "reset_states", "result", "run_eagerly", "save",
-    "save_own_variables", "save_spec", "save_weights", "scale_loss", "set_model", "set_params", "set_state_tree",
-    "set_weights", "state_updates", "stateful", "stateless_apply", "stateless_call", "stateless_compute_loss",
-    "stateless_reset_state", "stateless_result", "stateless_update_state", "states", "steps_per_execution",
-    "stop_training", "submodules", "summary", "supports_jit", "supports_masking", "symbolic_call", "test_function",
-    "test_on_batch", "test_step", "to_json", "to_yaml", "train_function", "train_on_batch", "train_step",
-    "train_tf_function", "trainable", "trainable_variables", "trainable_weights", "unrolled_steps_per_execution",
-    "update_state", "update_step", "updates", "variable_dtype", "variables", "weights", "with_name_scope",
-)  # fmt: skip
 _ANYTHING = ".*"
 _ALIKE = "named alike"
 # What a class does with its attributes by itself.
@@ -117,7 +85,7 @@ def _held_by_such(run: Run, atom: Instance, start: str) -> Value:
 
 def attribute(run: Run, owner: Value, names: re.Pattern[str], node: cst.CSTNode) -> Value | None:
     """What objects of the program's have by such names; None where it may be something else."""
-    if owner.data is not None or not owner.objects or any(map(names.match, ("_", *_OF_LIBRARIES))):
+    if owner.data is not None or not owner.objects or any(map(names.match, ("_", *OF_LIBRARIES))):
         return None
     found = NOTHING
     for atom in owner:
