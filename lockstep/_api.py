@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+from types import GeneratorType
 from typing import Any
 
 from lockstep.collectives import world
@@ -82,9 +83,9 @@ def all_reduce(values: Any, reduction: str = "mean") -> Any:
     """Combine the workers' values; every worker gets the result, in the structure and shapes of values.
 
     values: a tensor, variable, numpy array, pandas Series or DataFrame of numbers, number, bool, tf.IndexedSlices or
-    None, or nested lists, tuples and dicts of them. Tensors and variables give tensors of the same dtype; eagerly,
-    numpy gives numpy, pandas the same labels, a Python number a Python number (the mean of integers is a float), in
-    tf.function a float32 or int32. None stays None.
+    None, or nested lists, tuples and dicts of them; of a generator expression, `map` or `zip` it gives a list. Tensors
+    and variables give tensors of the same dtype; eagerly, numpy gives numpy, pandas the same labels, a Python number a
+    Python number (the mean of integers is a float), in tf.function a float32 or int32. None stays None.
     IndexedSlices stay sparse: they come back with all workers' rows, rows of one index not merged; what all workers
     look up alike, behind all_gather for one, is added up and comes once. float16 and bfloat16 are added in float32.
     reduction: "mean", "sum", "max", "min" or "prod". IndexedSlices and complex numbers have only "mean" and
@@ -103,7 +104,7 @@ def all_reduce(values: Any, reduction: str = "mean") -> Any:
         return values
     from lockstep.training.gradients import reduce_in_step
 
-    return reduce_in_step(values, reduction)
+    return reduce_in_step(_gone_through(values), reduction)
 
 
 def metric_result(metric: Any) -> Any:
@@ -137,16 +138,18 @@ def all_gather(values: Any) -> Any:
     """Put the workers' values one after the other along the first axis; every worker gets all of them.
 
     values: a tensor or array, also of strings, variable, tf.RaggedTensor, tf.SparseTensor, number, bool,
-    tf.IndexedSlices or None, or nested lists, tuples and dicts of them. Tensors of shapes [k, ...], where k may differ
-    from worker to worker, give one of shape [sum of all k, ...], in rank order and the same dtype. Scalars give a
-    vector [size()]; a list or tuple of nothing but numbers or texts is one array, and so is a list of such that are
-    equally long, as for shard_batch. Eagerly, numpy arrays and Python numbers give numpy arrays, and such lists give
-    lists. Works eagerly and in tf.function, and can be differentiated as all_reduce can: the gradient of the worker's
-    own rows flows back to them. In the steps of Keras's `evaluate` and `predict`, every worker has all rows already.
+    tf.IndexedSlices or None, or nested lists, tuples and dicts of them (a generator expression gives a list). Tensors
+    of shapes [k, ...], where k may differ from worker to worker, give one of shape [sum of all k, ...], in rank order
+    and the same dtype. Scalars give a vector [size()]; a list or tuple of nothing but numbers or texts is one array,
+    and so is a list of such that are equally long, as for shard_batch. Eagerly, numpy arrays and Python numbers give
+    numpy arrays, and such lists give lists. Works eagerly and in tf.function, and can be differentiated as all_reduce
+    can: the gradient of the worker's own rows flows back to them. In the steps of Keras's `evaluate` and `predict`,
+    every worker has all rows already.
 
     Raises TypeError for other values; MismatchError on all workers when structures, dtypes or the shapes behind
     the first axis differ; LostWorkerError, or in a tf.function tf.errors.OpError, when another worker is gone.
     """
+    values = _gone_through(values)
     if size() == 1 or _is_on_whole_data():
         return _rows_of_one(values)
     from lockstep.collectives.gathering import all_gather as implementation
@@ -291,6 +294,12 @@ def _is_on_whole_data() -> bool:
     from lockstep.script.evaluation import is_on_whole_data
 
     return is_on_whole_data()
+
+
+def _gone_through(values: Any) -> Any:
+    """What can be gone through but once, a generator expression or what `map` and `zip` give, as a list."""
+    is_expression = isinstance(values, GeneratorType) and values.__name__ == "<genexpr>"
+    return list(values) if is_expression or isinstance(values, (map, zip, filter)) else values
 
 
 def _rows_of_one(values: Any) -> Any:
@@ -482,7 +491,7 @@ def shard_batch(*values: Any, loss: str = "mean", whole: Sequence[str] = ()) -> 
         return values[0] if len(values) == 1 else list(values)
     from lockstep.data.batch import shard_batch as implementation
 
-    return implementation(values, loss, whole)
+    return implementation(tuple(map(_gone_through, values)), loss, whole)
 
 
 def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | None = None, loss: str = "mean") -> Any:

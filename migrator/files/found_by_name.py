@@ -121,7 +121,8 @@ def _is_finder(node: cst.Attribute | cst.Name, facts: Facts) -> bool:
     if name not in _FINDING_FUNCTIONS and _is_special(name):
         return True
     if isinstance(node, cst.Attribute):
-        return name in _FINDING_MEMBERS
+        is_imported = any(isinstance(o, (cst.Import, cst.ImportFrom)) for o in facts.tree.ancestors(node))
+        return name in _FINDING_MEMBERS and not is_imported
     if _is_of_program(node, facts):
         return False
     if name in _OF_HERE and _is_read(node, facts):

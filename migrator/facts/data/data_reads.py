@@ -96,7 +96,7 @@ class DataReads:
             return False
         if self.is_kept(node):
             return not self._only_holds(node) and self._is_data(node, block)
-        return any(map(self.kinds.is_array, self.resolver.values(node)))
+        return any(map(self.kinds.is_array, self.resolver.values(node))) and not self.is_number_or_constant(node)
 
     def _works_on_data(self, name: cst.Name, block: Statement) -> bool:
         """Whether the name leads to what an imported module has that is called with data, and so gives none of its own:

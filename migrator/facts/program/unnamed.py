@@ -6,7 +6,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.facts.names.finders import FINDERS
+from migrator.facts.names.finders import finders
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 
@@ -55,7 +55,8 @@ class Unnamed:
     @cached_property
     def _looks_names_up(self) -> bool:
         """Whether functions may be found by names that no reader sees: `globals()["train_" + kind]`."""
-        return any(not self._names_a_literal(node) for name in (*FINDERS, "getattr") for node in self.tree.names[name])
+        found = (*finders(self.tree), *self.tree.names["getattr"])
+        return any(not self._names_a_literal(node) for node in found)
 
     def _names_a_literal(self, node: cst.Name) -> bool:
         """`getattr(step, "run")`: what it may find is one of `_texts`."""

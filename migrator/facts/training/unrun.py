@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from migrator.facts.names import api
-from migrator.facts.names.finders import FINDERS
+from migrator.facts.names.finders import finders
 from migrator.facts.names.of_libraries import OF_LIBRARIES
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, File, Object
@@ -29,7 +29,7 @@ def unrun(tree: Tree, resolver: Resolver, unnamed: Unnamed) -> list[cst.Function
     where that is given."""
     named = Counter(name.value for several in tree.names.values() for name in several)
     named.update(attribute.attr.value for attribute in tree.all_of(cst.Attribute))
-    if not FINDERS.isdisjoint(named) or any(_asks_a_file(resolver, call) for call in tree.calls):
+    if any(True for _ in finders(tree)) or any(_asks_a_file(resolver, call) for call in tree.calls):
         return []
     texts = [text.raw_value for text in tree.all_of(cst.SimpleString)]
     named.update(word for text in texts for word in re.findall(r"\w+", text) if len(text) < _LONGEST_TEXT)

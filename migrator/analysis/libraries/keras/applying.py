@@ -74,8 +74,10 @@ def _traced(run: Run, args: Arguments, function: Callable[[Arguments], Value]) -
         return function(args)
     plain = [_standing(run, x, symbolic=False) for x in args.positional]
     keywords = {k: _standing(run, x, symbolic=False) for k, x in args.keywords.items()}
-    with run.making_loss(by_keras=True):  # of which the model that is built is a part, as soon as it is trained
-        result = function(Arguments(plain, keywords, args.rest, args.nodes))
+    # Of what is written there, Keras's own tensors, nothing can be put together. What is built is a part of a model, as
+    # soon as that is trained.
+    with run.making_loss(by_keras=True):
+        result = function(Arguments(plain, keywords, args.rest))
     return _standing(run, result, symbolic=True)
 
 
