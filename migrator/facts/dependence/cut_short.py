@@ -117,20 +117,19 @@ class CutShort:
             if _MAPPING.isdisjoint(self.resolver.public(node.func)):
                 queue += [each for part in self._given(node) for each in self._lazies(part)]
             elif node.args:
-                yield from (r for f in functions_in(self.resolver, node.args[0].value) for r in self._returned(f))
+                yield from (
+                    r for f in functions_in(self.resolver, node.args[0].value) for r in self.resolver.returned(f)
+                )
 
     def _told_by_filter(self, lazy: cst.GeneratorExp | cst.Call) -> Iterator[cst.CSTNode]:
         """What decides whether a `filter` lets an item through."""
         if isinstance(lazy, cst.Call) and lazy.args and not _FILTERING.isdisjoint(self.resolver.public(lazy.func)):
-            yield from (r for f in functions_in(self.resolver, lazy.args[0].value) for r in self._returned(f))
+            yield from (r for f in functions_in(self.resolver, lazy.args[0].value) for r in self.resolver.returned(f))
 
     def _run_by(self, lazy: cst.GeneratorExp | cst.Call) -> Iterator[cst.CSTNode]:
         if isinstance(lazy, cst.Call):
             yield from functions_in(self.resolver, lazy.func)
             yield from (f for part in self._given(lazy)[:1] for f in functions_in(self.resolver, part))
-
-    def _returned(self, function: cst.FunctionDef | cst.Lambda) -> list[cst.BaseExpression]:
-        return [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
 
     # -- what has been asked for before ------------------------------------------------------------------------------
 

@@ -112,7 +112,7 @@ class StillRead:
             is_param = isinstance(binding.node, cst.Param)
             found += self.resolver.given(binding.node) if is_param else [binding.value]  # type: ignore[arg-type,list-item]
         for value in self.resolver.values(node.func) if isinstance(node, cst.Call) else ():
-            found += self.resolver.returned(value.node) if isinstance(value, Function) else []  # type: ignore[arg-type]
+            found += self.resolver.returned(value.node) if isinstance(value, Function) else []
         return [each for each in found if each is not None]
 
     def _is_given(self, call: cst.Call, written: Sequence[cst.BaseExpression]) -> bool:

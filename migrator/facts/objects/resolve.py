@@ -424,8 +424,6 @@ class Resolver:
         if isinstance(function, Class):
             return (Object(function, call),)
         if isinstance(function, Function):
-            if isinstance(function.node, cst.Lambda):
-                return self.values(function.node.body)
             return [v for node in self.returned(function.node) for v in self.values(node)]
         if (
             isinstance(function, Result)
