@@ -373,7 +373,7 @@ class BatchForms:
                 yield part
             return
         for function in self.rows.generators.of(source):
-            for given in self.rows.generators.yields.get(function, ()):
+            for given in self.tree.yields.get(function, ()):
                 part = part_at(given.value, binding.path) if given.value is not None else None
                 if isinstance(part, cst.BaseExpression):
                     yield part

@@ -226,7 +226,7 @@ class RowFinder:
 
     def _yielded(self, generator: cst.BaseExpression) -> Iterator[cst.CSTNode]:
         for function in self.generators.of(generator):
-            for each in self.generators.yields.get(function, ()):
+            for each in self.tree.yields.get(function, ()):
                 yield each.value if isinstance(each.value, cst.BaseExpression) else each
 
     @staticmethod
