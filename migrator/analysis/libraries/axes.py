@@ -60,7 +60,7 @@ def told(run: Run, path: str, args: Arguments, result: Value) -> Value:
         return _data_set(name, args, result)
     if not data.needs and path.startswith("sklearn.model_selection.") and name == "train_test_split":
         return v.of(Tuple(tuple(_like(x, result) for x in args.positional for _ in range(2))))
-    rule = _RULES.get(path)
+    rule = _of_numbers if path.startswith("math.") else _RULES.get(path)
     rank = rule(args) if rule is not None else None
     if path in _PICKING and args.positional and _rank(run.objects.parts(args.positional[0])) == 0:
         rank = 1
@@ -158,6 +158,11 @@ def _as(name: str, more: int = 0) -> Callable[[Arguments], int | None]:
     return rank
 
 
+def _of_numbers(args: Arguments) -> int | None:
+    """A number, where nothing but numbers is given."""
+    return 0 if all(_rank(value) == 0 for _, value in args.all()) else None
+
+
 def _lines(args: Arguments) -> int | None:
     """Of numbers in a text: a column, or as many axes as are asked for; else its lines tell."""
     columns, least = args.get("usecols"), args.get("ndmin")
@@ -176,6 +181,10 @@ def _of_one(args: Arguments) -> int | None:
 _PLACES = ("numpy.where", "numpy.nonzero")
 _SETS = ("numpy.setdiff1d", "numpy.union1d", "numpy.intersect1d", "numpy.setxor1d", "numpy.flatnonzero")
 _RULES: dict[str, Callable[[Arguments], int | None]] = {
+    "builtins.min": _of_numbers,
+    "builtins.max": _of_numbers,
+    "builtins.ord": _always(0),
+    ".item": _always(0),
     "numpy.arange": _always(1),
     "numpy.linspace": _between_numbers,
     "numpy.logspace": _between_numbers,

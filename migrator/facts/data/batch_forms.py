@@ -11,9 +11,9 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.analysis.uncut import Uncut
 from migrator.facts.data.rows import RowFinder
 from migrator.facts.objects.kinds import Kinds
-from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, calls
 from migrator.facts.program.syntax import part_at, takes_all
@@ -50,12 +50,12 @@ _DEEPEST = 8
 
 
 class BatchForms:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, rows: RowFinder, numbers: Numbers) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, rows: RowFinder, uncut: Uncut) -> None:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
         self.rows = rows
-        self.numbers = numbers
+        self.uncut = uncut
 
     def are_batches(self, given: Iterable[cst.BaseExpression], users: Iterable[cst.CSTNode]) -> bool:
         """Whether all these surely have their samples along the first axis; `users`: the code of the step."""
@@ -282,7 +282,7 @@ class BatchForms:
         index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
         chosen = self.resolver.values(index.value) if isinstance(index, cst.Index) else ()
         by_slice = bool(chosen) and all(isinstance(v, Result) and calls(v) == "builtins.slice" for v in chosen)
-        is_number = isinstance(node, cst.BaseNumber) or self.numbers.is_number(node)
+        is_number = isinstance(node, cst.BaseNumber) or self.uncut.is_number(node)
         return by_slice or is_number or self._is_array(node)
 
     def _gives_one_row(self, node: cst.CSTNode | None) -> bool:
@@ -345,7 +345,7 @@ class BatchForms:
         drawn = bool(values) and all(isinstance(v, Result) and self.rows.draws_one(v) for v in values)
         return (
             drawn
-            or self.numbers.is_number(name)
+            or self.uncut.is_number(name)
             or any(
                 b.kind == "for"
                 and not b.path

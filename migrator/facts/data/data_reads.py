@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import cast
 
 import libcst as cst
 
-from migrator.facts.data.rows import RowFinder
+from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.names import api
 from migrator.facts.objects.contents import Contents
 from migrator.facts.objects.kinds import Kinds, is_of_options
-from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, calls
 from migrator.facts.program.syntax import declared_fields
@@ -29,7 +29,7 @@ _NUMBERS = ("builtins.len", "builtins.int", "builtins.float", "builtins.range")
 
 class DataReads:
     def __init__(
-        self, tree: Tree, resolver: Resolver, kinds: Kinds, trained: Trained, rows: RowFinder, numbers: Numbers,
+        self, tree: Tree, resolver: Resolver, kinds: Kinds, trained: Trained, forms: BatchForms,
         is_share: Callable[[cst.CSTNode], bool],
     ) -> None:  # fmt: skip
         """`is_share`: whether an expression is a worker's share already."""
@@ -37,8 +37,9 @@ class DataReads:
         self.resolver = resolver
         self.kinds = kinds
         self.trained = trained
-        self.rows = rows
-        self.numbers = numbers
+        self.forms = forms
+        self.rows = forms.rows
+        self.uncut = forms.uncut
         self._is_share = is_share
         self._contents = Contents(tree, resolver)
         self._keeping: dict[Class, bool] = {}
@@ -170,9 +171,14 @@ class DataReads:
         values = self.resolver.values(node)
         if any(calls(v) in _NUMBERS for v in values) and self.rows.of(node) is not None:
             return False  # `labels[i : i + 8]` of a list of such
-        is_known = (bool(values) and all(map(self._is_constant, values))) or self.numbers.is_number(node)
-        is_known = is_known or self.rows.rowless.is_number(node) or self.rows.rowless.comes_to_a_number(node)
+        is_known = (bool(values) and all(map(self._is_constant, values))) or self.uncut.is_number(node)
+        is_known = is_known or self.uncut.comes_to_a_number(node, self._sizes_taken)
         return is_known or self._lists_weights(node) or self._is_key(node)
+
+    @cached_property
+    def _sizes_taken(self) -> set[int | None]:
+        """How many rows there are, as far as that is known, in what something takes row by row."""
+        return {self.uncut.rows(node) for _, taken in self.forms.rows_taken for node in taken}
 
     def holds_numbers(self, node: cst.BaseExpression) -> bool:
         """Whether it is a dictionary of numbers: `step(x, y, **options)`."""

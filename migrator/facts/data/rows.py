@@ -10,7 +10,7 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.facts.data.rowless import Rowless
+from migrator.analysis.uncut import Uncut
 from migrator.facts.names import api
 from migrator.facts.objects.contents import Contents, Part, Parts
 from migrator.facts.objects.generators import Generators
@@ -54,12 +54,12 @@ class Rows:
 
 
 class RowFinder:
-    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, uncut: Uncut) -> None:
         self.tree = tree
         self.resolver = resolver
         self.generators = Generators(tree, resolver)
         self.contents = Contents(tree, resolver)
-        self.rowless = Rowless(tree, resolver, lambda node: self.of(node) is not None)
+        self.uncut = uncut
         self._busy: set[cst.CSTNode] = set()
 
     def of(self, node: cst.CSTNode, path: tuple[int, ...] = ()) -> Rows | None:
@@ -282,7 +282,7 @@ class RowFinder:
     def _is_number(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
         is_written = bool(values) and all(isinstance(v, Literal) and isinstance(v.node, cst.BaseNumber) for v in values)
-        return is_written or self.rowless.is_number(node)
+        return is_written or self.uncut.is_number(node)
 
     def _text(self, node: cst.CSTNode) -> str:
         return self.tree.modules[0].code_for_node(node)

@@ -1,0 +1,101 @@
+"""What the values of a program are before anything is cut, when every worker has all rows: where the cuts are to stand
+depends on that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.analysis.left_out import LeftOut
+from migrator.analysis.packages.sources import Sources
+from migrator.analysis.plan import Plan
+from migrator.analysis.run import Run, comes_to_an_end
+from migrator.analysis.values import NOTHING, Data, Value
+from migrator.facts.program.modules import Script
+from migrator.facts.program.tree import Tree
+
+
+class Uncut:
+    """`sites`, `branches`: see Losses; `entries`: those of them that are known, asked for where the program is run."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        scripts: Sequence[Script],
+        entries: Callable[[], Mapping[cst.FunctionDef, bool]],
+        sites: Collection[cst.CSTNode] = (),
+        models: Collection[cst.CSTNode] = (),
+        sources: Sources | None = None,
+        branches: set[cst.CSTNode] | None = None,
+    ) -> None:
+        self.tree = tree
+        self._scripts = scripts
+        self._entries = entries
+        self._sites = sites
+        self._models = models
+        self._sources = sources
+        self._branches = set() if branches is None else branches
+
+    @cached_property
+    def run(self) -> Run | None:
+        """None where it came to no end."""
+        entries = self._entries()
+        while True:
+            plan = Plan(branches=set(self._branches))
+            run = Run(self.tree, self._scripts, models=self._models, plan=plan, sources=self._sources)
+            if not comes_to_an_end(run, entries):
+                return None
+            left_out = LeftOut(self.tree, run).conditions(self._sites) - self._branches
+            if not left_out:
+                return run
+            self._branches |= left_out
+
+    def is_number(self, node: cst.CSTNode) -> bool:
+        """Whether it surely is one number, whatever that is made of."""
+        data = self._data(node)
+        return data is not None and data.rank == 0
+
+    def comes_to_a_number(self, node: cst.BaseExpression, sizes: Collection[int | None]) -> bool:
+        """Whether it is so many numbers in a row, and not as many as one of these `sizes`, of which the code around it
+        makes one, beside nothing but as many others: `weights[0]`, `tf.reduce_sum(weights * losses)`."""
+        size = self._size(node)
+        for owner in self.tree.ancestors(node) if size is not None and size not in sizes else ():
+            if not isinstance(owner, (cst.Arg, cst.Element, cst.List, cst.Tuple, cst.Attribute)):
+                beside = [part for part in _operands(owner) if not self.is_number(part) and self._data(part)]
+                if any(self._size(part) != size for part in beside):
+                    return False
+                if self.is_number(owner) or self._size(owner) != size:
+                    return self.is_number(owner)
+        return False
+
+    def _size(self, node: cst.CSTNode) -> int | None:
+        """How many numbers it is in a row, as an array or as a list of Python's; None where that is not known."""
+        data = self._data(node)
+        if data is not None:
+            return data.rows if data.rank == 1 else None
+        items = self.run.objects.sequence_items(self._value(node)) if self.run is not None else None
+        return len(items) if items and all(item.data is not None and item.data.rank == 0 for item in items) else None
+
+    def rows(self, node: cst.CSTNode) -> int | None:
+        """The size of its first axis, where that is known."""
+        data = self._data(node)
+        return data.rows if data is not None else None
+
+    def _data(self, node: cst.CSTNode) -> Data | None:
+        """What it is, where that is no object."""
+        value = self._value(node)
+        return value.data if not value.objects else None
+
+    def _value(self, node: cst.CSTNode) -> Value:
+        return self.run.seen.get(node, NOTHING) if self.run is not None else NOTHING
+
+
+def _operands(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    if isinstance(node, cst.BinaryOperation):
+        return [node.left, node.right]
+    if isinstance(node, cst.Call):
+        owner = [node.func.value] if isinstance(node.func, cst.Attribute) else []
+        return [*owner, *(arg.value for arg in node.args)]
+    return []
