@@ -12,7 +12,7 @@ from migrator.analysis.left_out import LeftOut
 from migrator.analysis.packages.sources import Sources
 from migrator.analysis.plan import Plan
 from migrator.analysis.run import Run, comes_to_an_end
-from migrator.analysis.values import NOTHING, Data, Value
+from migrator.analysis.values import NOTHING, Container, Data, Slice, Value
 from migrator.facts.program.modules import Script
 from migrator.facts.program.tree import Tree
 
@@ -56,6 +56,26 @@ class Uncut:
         """Whether it surely is one number, whatever that is made of."""
         data = self._data(node)
         return data is not None and data.rank == 0
+
+    def are_several(self, node: cst.CSTNode) -> bool:
+        """Whether it surely is an array with an axis, or a list of Python's."""
+        value = self._value(node)
+        if value.data is not None:
+            return not value.objects and value.data.axes > 0
+        return bool(value.objects) and all(isinstance(a, Container) and a.kind == "list" for a in value)
+
+    def is_part(self, node: cst.CSTNode) -> bool:
+        """Whether it is `slice(i, i + 6)`, or `np.s_[i : i + 6]`: a part of the rows, as `x[i : i + 6]` takes it."""
+        data = self._data(node)
+        bounds = data.constant if data is not None else None
+        return isinstance(bounds, Slice) and not bounds.lower is bounds.upper is None
+
+    def has_fewer_axes(self, node: cst.CSTNode, other: cst.CSTNode) -> bool:
+        """Whether it is a number, or an array that stands beside each row of the other."""
+        one, rows = self._data(node), self._data(other)
+        if one is None or one.rank is None:
+            return False
+        return one.rank == 0 or (rows is not None and rows.rank is not None and one.rank < rows.rank)
 
     def comes_to_a_number(self, node: cst.BaseExpression, sizes: Collection[int | None]) -> bool:
         """Whether it is so many numbers in a row, and not as many as one of these `sizes`, of which the code around it

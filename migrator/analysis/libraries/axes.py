@@ -64,6 +64,8 @@ def told(run: Run, path: str, args: Arguments, result: Value) -> Value:
     rank = rule(args) if rule is not None else None
     if path in _PICKING and args.positional and _rank(run.objects.parts(args.positional[0])) == 0:
         rank = 1
+    if rank is None and path == "numpy.random.permutation":
+        return Value(replace(data, least=1, nested=False))
     return result if rank is None else Value(replace(data, rank=rank, nested=False))
 
 
@@ -163,6 +165,17 @@ def _of_numbers(args: Arguments) -> int | None:
     return 0 if all(_rank(value) == 0 for _, value in args.all()) else None
 
 
+def _only_one(args: Arguments) -> int | None:
+    """As many axes as one array has that is given alone."""
+    return _rank(args.positional[0]) if len(args.positional) == 1 else None
+
+
+def _drawn(args: Arguments) -> int | None:
+    """A number, or so many in a row."""
+    size = args.get("size", 2)
+    return 0 if size is None else 1 if _rank(size) == 0 else None
+
+
 def _lines(args: Arguments) -> int | None:
     """Of numbers in a text: a column, or as many axes as are asked for; else its lines tell."""
     columns, least = args.get("usecols"), args.get("ndmin")
@@ -185,6 +198,10 @@ _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "builtins.max": _of_numbers,
     "builtins.ord": _always(0),
     ".item": _always(0),
+    "random.randint": _always(0),
+    "random.randrange": _always(0),
+    "sklearn.utils.shuffle": _only_one,
+    "numpy.random.random_integers": _drawn,
     "numpy.arange": _always(1),
     "numpy.linspace": _between_numbers,
     "numpy.logspace": _between_numbers,

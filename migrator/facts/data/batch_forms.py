@@ -41,8 +41,6 @@ _ELEMENTWISE = frozenset({
     "numpy.divide", "numpy.multiply", "numpy.subtract", "numpy.add",
 })  # fmt: skip
 _PRODUCTS = frozenset({"tensorflow.matmul", "tensorflow.linalg.matmul", "keras.ops.matmul"})
-# Loops over these get one index a turn.
-_INDICES = frozenset({"numpy.random.permutation", "numpy.arange", "random.sample", "builtins.range", "builtins.sorted"})
 _HOLDING = frozenset({"builtins.dict", "types.SimpleNamespace"})
 # What they compare of an array gives one truth value for each of its items.
 _OF_EACH = (cst.Equal, cst.NotEqual, cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
@@ -301,7 +299,7 @@ class BatchForms:
         return isinstance(place, cst.Index) and self._is_counter_at(place.value)
 
     def _is_counter_at(self, node: cst.BaseExpression) -> bool:
-        return isinstance(node, cst.Name) and self._is_counter(node)
+        return isinstance(node, cst.Name) and self.uncut.is_number(node)
 
     def _is_row_of_parameter(self, node: cst.CSTNode | None, depth: int = 0) -> bool:
         """Whether it takes of an array what a parameter of the function around it says, and nothing else of that."""
@@ -339,21 +337,6 @@ class BatchForms:
         values = self.resolver.values(call.func)
         is_tuple = any(isinstance(v, Result) and calls(v) == "collections.namedtuple" for v in values)
         return is_tuple or any(isinstance(v, Class) for v in values) or self.resolver.calls_one_of(call, _HOLDING)
-
-    def _is_counter(self, name: cst.Name) -> bool:
-        values = self.resolver.values(name)
-        drawn = bool(values) and all(isinstance(v, Result) and self.rows.draws_one(v) for v in values)
-        return (
-            drawn
-            or self.uncut.is_number(name)
-            or any(
-                b.kind == "for"
-                and not b.path
-                and isinstance(b.value, cst.Call)
-                and self.resolver.calls_one_of(b.value, _INDICES)
-                for b in self.resolver.reaching(name)
-            )
-        )
 
     def _bound_to(self, binding: Binding) -> Iterator[cst.BaseExpression]:
         """What the name is seen to get, also from a generator of the script's own."""
