@@ -8,13 +8,23 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.analysis import values as v
 from migrator.analysis.left_out import LeftOut
+from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.packages.sources import Sources
 from migrator.analysis.plan import Plan
 from migrator.analysis.run import Run, comes_to_an_end
-from migrator.analysis.values import NOTHING, Container, Data, Slice, Value
+from migrator.analysis.values import NOTHING, Atom, Container, Data, Value
+from migrator.facts.names import api
 from migrator.facts.program.modules import Script
 from migrator.facts.program.tree import Tree
+
+_LIBRARIES = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", f"{api.RUNTIME}.", "horovod.", "npu_device.")
+# What is made by these.
+_WITHOUT_ROWS = (
+    "keras.losses.", "keras.metrics.", "keras.optimizers.", "keras.regularizers.", "keras.models.", VARIABLE,
+    "tensorflow.GradientTape",
+)  # fmt: skip
 
 
 class Uncut:
@@ -37,6 +47,7 @@ class Uncut:
         self._models = models
         self._sources = sources
         self._branches = set() if branches is None else branches
+        self._without: dict[Atom, bool] = {}
 
     @cached_property
     def run(self) -> Run | None:
@@ -57,6 +68,38 @@ class Uncut:
         data = self._data(node)
         return data is not None and data.rank == 0
 
+    def has_no_rows(self, node: cst.CSTNode) -> bool:
+        """Whether it surely is no data: weights, functions, losses, and objects that hold nothing else but numbers."""
+        value = self._value(node)
+        return bool(value.objects) and value.data is None and all(map(self._is_without, value))
+
+    def _is_without(self, atom: Atom) -> bool:
+        if atom not in self._without:
+            self._without[atom] = True  # on the way to itself
+            self._without[atom] = self._is_rowless(atom)
+        return self._without[atom]
+
+    def _is_rowless(self, atom: Atom) -> bool:
+        if isinstance(atom, (v.Function, v.Class, v.File, v.Bound, v.Curried)):
+            return True
+        if isinstance(atom, v.External):
+            return f"{atom.path}.".startswith(_LIBRARIES)
+        if isinstance(atom, v.Made):
+            is_model = api.makes_model(atom.path) or api.is_layer_class(atom.path)
+            return is_model or atom.path.startswith(_WITHOUT_ROWS)
+        if isinstance(atom, v.Tuple):
+            return all(self._are_rowless(item) for item in atom.items)
+        if not isinstance(atom, (Container, v.Instance)) or self.run is None:
+            return False
+        heap = self.run.heap
+        held = [heap.load(atom, key) for key in (*heap.fields(atom), None)]
+        return all(self._are_rowless(value, numbers=isinstance(atom, v.Instance)) for value in held)
+
+    def _are_rowless(self, value: Value, *, numbers: bool = False) -> bool:
+        """`numbers`: whether these are none, either; a list of them may be rows."""
+        is_number = value.data is None or (numbers and (value.data.rank == 0 or value.data.constant is None))
+        return is_number and all(map(self._is_without, value))
+
     def are_several(self, node: cst.CSTNode) -> bool:
         """Whether it surely is an array with an axis, or a list of Python's."""
         value = self._value(node)
@@ -68,7 +111,7 @@ class Uncut:
         """Whether it is `slice(i, i + 6)`, or `np.s_[i : i + 6]`: a part of the rows, as `x[i : i + 6]` takes it."""
         data = self._data(node)
         bounds = data.constant if data is not None else None
-        return isinstance(bounds, Slice) and not bounds.lower is bounds.upper is None
+        return isinstance(bounds, v.Slice) and not bounds.lower is bounds.upper is None
 
     def has_fewer_axes(self, node: cst.CSTNode, other: cst.CSTNode) -> bool:
         """Whether it is a number, or an array that stands beside each row of the other."""

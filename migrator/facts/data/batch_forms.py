@@ -192,10 +192,7 @@ class BatchForms:
         """What has the same rows in another form: the x of `x.astype("float32")`, `tf.cast(x, tf.float32)`,
         `x / 255.0`, `tf.pad(x, ((0, 0), (2, 2)))`, `x[..., None]`, `x[:, :3]`."""
         if isinstance(node, cst.BinaryOperation):
-            if isinstance(node.operator, cst.MatrixMultiply):
-                return [node.left]
-            sides = ((node.left, node.right), (node.right, node.left))
-            return [one for one, other in sides if not self.uncut.has_fewer_axes(one, other)]
+            return [node.left] if isinstance(node.operator, cst.MatrixMultiply) else [node.left, node.right]
         if isinstance(node, cst.UnaryOperation):
             return [node.expression]
         if isinstance(node, cst.Subscript) and takes_all(node.slice[0].slice):
