@@ -47,7 +47,6 @@ class Uncut:
         self._models = models
         self._sources = sources
         self._branches = set() if branches is None else branches
-        self._without: dict[Atom, bool] = {}
 
     @cached_property
     def run(self) -> Run | None:
@@ -71,15 +70,16 @@ class Uncut:
     def has_no_rows(self, node: cst.CSTNode) -> bool:
         """Whether it surely is no data: weights, functions, losses, and objects that hold nothing else but numbers."""
         value = self._value(node)
-        return bool(value.objects) and value.data is None and all(map(self._is_without, value))
+        return bool(value.objects) and value.data is None and self._are_rowless(value, set())
 
-    def _is_without(self, atom: Atom) -> bool:
-        if atom not in self._without:
-            self._without[atom] = True  # on the way to itself
-            self._without[atom] = self._is_rowless(atom)
-        return self._without[atom]
+    def _are_rowless(self, value: Value, passed: set[Atom], *, numbers: bool = False) -> bool:
+        """`passed`: what is asked for already; `numbers`: whether these have none, either, while a list of them may be
+        rows."""
+        is_number = value.data is None or (numbers and (value.data.rank == 0 or value.data.constant is None))
+        return is_number and all(atom in passed or self._is_rowless(atom, passed) for atom in value)
 
-    def _is_rowless(self, atom: Atom) -> bool:
+    def _is_rowless(self, atom: Atom, passed: set[Atom]) -> bool:
+        passed.add(atom)
         if isinstance(atom, (v.Function, v.Class, v.File, v.Bound, v.Curried)):
             return True
         if isinstance(atom, v.External):
@@ -88,17 +88,12 @@ class Uncut:
             is_model = api.makes_model(atom.path) or api.is_layer_class(atom.path)
             return is_model or atom.path.startswith(_WITHOUT_ROWS)
         if isinstance(atom, v.Tuple):
-            return all(self._are_rowless(item) for item in atom.items)
+            return all(self._are_rowless(item, passed) for item in atom.items)
         if not isinstance(atom, (Container, v.Instance)) or self.run is None:
             return False
-        heap = self.run.heap
-        held = [heap.load(atom, key) for key in (*heap.fields(atom), None)]
-        return all(self._are_rowless(value, numbers=isinstance(atom, v.Instance)) for value in held)
-
-    def _are_rowless(self, value: Value, *, numbers: bool = False) -> bool:
-        """`numbers`: whether these are none, either; a list of them may be rows."""
-        is_number = value.data is None or (numbers and (value.data.rank == 0 or value.data.constant is None))
-        return is_number and all(map(self._is_without, value))
+        heap, is_object = self.run.heap, isinstance(atom, v.Instance)
+        held = (heap.load(atom, key) for key in (*heap.fields(atom), None))
+        return all(self._are_rowless(value, passed, numbers=is_object) for value in held)
 
     def are_several(self, node: cst.CSTNode) -> bool:
         """Whether it surely is an array with an axis, or a list of Python's."""
@@ -120,20 +115,20 @@ class Uncut:
             return False
         return one.rank == 0 or (rows is not None and rows.rank is not None and one.rank < rows.rank)
 
-    def comes_to_a_number(self, node: cst.BaseExpression, sizes: Collection[int | None]) -> bool:
-        """Whether it is so many numbers in a row, and not as many as one of these `sizes`, of which the code around it
-        makes one, beside nothing but as many others: `weights[0]`, `tf.reduce_sum(weights * losses)`."""
-        size = self._size(node)
-        for owner in self.tree.ancestors(node) if size is not None and size not in sizes else ():
+    def comes_to_a_number(self, node: cst.BaseExpression) -> bool:
+        """Whether it is so many numbers in a row of which the code around it makes one, beside nothing but as many
+        others: `weights[0]`, `tf.reduce_sum(weights * losses)`."""
+        size = self.size(node)
+        for owner in self.tree.ancestors(node) if size is not None else ():
             if not isinstance(owner, (cst.Arg, cst.Element, cst.List, cst.Tuple, cst.Attribute)):
                 beside = [part for part in _operands(owner) if not self.is_number(part) and self._data(part)]
-                if any(self._size(part) != size for part in beside):
+                if any(self.size(part) != size for part in beside):
                     return False
-                if self.is_number(owner) or self._size(owner) != size:
+                if self.is_number(owner) or self.size(owner) != size:
                     return self.is_number(owner)
         return False
 
-    def _size(self, node: cst.CSTNode) -> int | None:
+    def size(self, node: cst.CSTNode) -> int | None:
         """How many numbers it is in a row, as an array or as a list of Python's; None where that is not known."""
         data = self._data(node)
         if data is not None:

@@ -166,8 +166,14 @@ class DataReads:
         values = self.resolver.values(node)
         if any(calls(v) in _NUMBERS for v in values) and self.rows.of(node) is not None:
             return False  # `labels[i : i + 8]` of a list of such
-        is_number = self.uncut.is_number(node) or self.uncut.comes_to_a_number(node, self._sizes_taken)
-        return is_number or self._is_constant(node) or self._lists_weights(node) or self._is_key(node)
+        if self.uncut.is_number(node) or self._is_constant(node) or self._comes_to_a_number(node):
+            return True
+        return self._lists_weights(node) or self._is_key(node)
+
+    def _comes_to_a_number(self, node: cst.BaseExpression) -> bool:
+        """Whether so many numbers, and no rows, are reduced to one: `weights[0]`"""
+        size = self.uncut.size(node)
+        return size is not None and size not in self._sizes_taken and self.uncut.comes_to_a_number(node)
 
     @cached_property
     def _sizes_taken(self) -> set[int | None]:
