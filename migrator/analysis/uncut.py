@@ -87,13 +87,35 @@ class Uncut:
         if isinstance(atom, v.Made):
             is_model = api.makes_model(atom.path) or api.is_layer_class(atom.path)
             return is_model or atom.path.startswith(_WITHOUT_ROWS)
-        if isinstance(atom, v.Tuple):
-            return all(self._are_rowless(item, passed) for item in atom.items)
-        if not isinstance(atom, (Container, v.Instance)) or self.run is None:
+        if not isinstance(atom, (Container, v.Instance, v.Tuple)):
             return False
-        heap, is_object = self.run.heap, isinstance(atom, v.Instance)
-        held = (heap.load(atom, key) for key in (*heap.fields(atom), None))
-        return all(self._are_rowless(value, passed, numbers=is_object) for value in held)
+        is_object = isinstance(atom, v.Instance)
+        if is_object and not self._holds_all_it_gives(atom, set()):
+            return False
+        return all(self._are_rowless(value, passed, numbers=is_object) for value in self._held(atom))
+
+    def _holds_all_it_gives(self, atom: Atom, passed: set[Atom]) -> bool:
+        """Whether an object is a model, a layer or a loss, keeps weights, or has no methods: those of any other one may
+        give rows that it does not keep."""
+        passed.add(atom)
+        if isinstance(atom, v.Made):
+            return atom.path == VARIABLE or api.makes_model(atom.path) or api.is_layer_class(atom.path)
+        if isinstance(atom, v.Instance) and self.run is not None:
+            bases = self.run.classes.external_bases(atom.cls)
+            if bases:
+                return all(base.startswith(("keras.", "tensorflow.", "builtins.object")) for base in bases)
+            if not any(isinstance(n, cst.FunctionDef) for c in self.run.classes.lineage(atom.cls) for n in _body(c)):
+                return True
+        elif not isinstance(atom, (Container, v.Tuple)):
+            return False
+        inside = {each for value in self._held(atom) for each in value} - passed
+        return any(self._holds_all_it_gives(each, passed) for each in inside)
+
+    def _held(self, atom: Atom) -> list[Value]:
+        if isinstance(atom, v.Tuple):
+            return list(atom.items)
+        heap = self.run.heap if self.run is not None else None
+        return [heap.load(atom, key) for key in (*heap.fields(atom), None)] if heap is not None else []
 
     def are_several(self, node: cst.CSTNode) -> bool:
         """Whether it surely is an array with an axis, or a list of Python's."""
@@ -148,6 +170,11 @@ class Uncut:
 
     def _value(self, node: cst.CSTNode) -> Value:
         return self.run.seen.get(node, NOTHING) if self.run is not None else NOTHING
+
+
+def _body(cls: v.Class) -> list[cst.CSTNode]:
+    """What stands in the class, but for what makes its objects."""
+    return [n for n in cls.node.body.body if not (isinstance(n, cst.FunctionDef) and n.name.value == "__init__")]
 
 
 def _operands(node: cst.CSTNode) -> list[cst.BaseExpression]:

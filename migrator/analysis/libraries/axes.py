@@ -197,7 +197,6 @@ _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "builtins.min": _of_numbers,
     "builtins.max": _of_numbers,
     "builtins.ord": _always(0),
-    ".item": _always(0),
     "random.randint": _always(0),
     "random.randrange": _always(0),
     "sklearn.utils.shuffle": _only_one,
