@@ -247,6 +247,8 @@ class Resolver:
                 return self.project(base.node, (int(index.value),))
             if isinstance(base.node, cst.Dict):
                 return self._dict_values(base.node, index)
+            if isinstance(base.node, cst.DictComp):
+                return self.values(base.node.value)
         return self._members(base, ())
 
     def is_reordered(self, display: cst.CSTNode) -> bool:
