@@ -196,7 +196,9 @@ class DataReads:
     @staticmethod
     def _is_dictionary(value: Value | None) -> bool:
         is_written = isinstance(value, Literal) and isinstance(value.node, cst.Dict)
-        return is_written or (isinstance(value, Result) and calls(value) in ("builtins.dict", "collections.OrderedDict"))
+        return is_written or (
+            isinstance(value, Result) and calls(value) in ("builtins.dict", "collections.OrderedDict")
+        )
 
     def _is_number(self, node: cst.CSTNode) -> bool:
         return isinstance(node, cst.BaseExpression) and self.is_number_or_constant(node)

@@ -312,7 +312,12 @@ class Contents:
         containers = [self._container(name) for name in named]
         stored = [pair for container in containers for pair in self._stored.get(container, ())]
         extended = [Part(value, (None,)) for container in containers for value in self._extended.get(container, ())]
-        return [*map(Part, written), *copied, *(Part(value, () if steps else (None,)) for steps, value in stored), *extended]
+        return [
+            *map(Part, written),
+            *copied,
+            *(Part(value, () if steps else (None,)) for steps, value in stored),
+            *extended,
+        ]
 
     def _stored_in(self, node: cst.Name | cst.Attribute, part: Part) -> Iterator[Part]:
         for steps, value in self._stored.get(self._container(node), ()):
