@@ -248,7 +248,8 @@ class Resolver:
             if isinstance(base.node, cst.Dict):
                 return self._dict_values(base.node, index)
             if isinstance(base.node, cst.DictComp):
-                return self.values(base.node.value)
+                ends = self._contents.ends(self._contents.items(node))  # and what is put in later
+                return [v for end in ends for v in self.values(end)] if ends is not None else (_element(base, ()),)
         return self._members(base, ())
 
     def is_reordered(self, display: cst.CSTNode) -> bool:
