@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _NEW_AXIS = (External("tensorflow.newaxis"), External("numpy.newaxis"))
-_MOST_ITEMS = 8
 _PICKED = "what a worker has seen of the batch decides which of these it is"
 _MOST_LITERALS = 1024
 _MOST_COPIES = 64  # of what a list holds
@@ -416,7 +415,7 @@ class Expressions:
         if clause.ifs or clause.inner_for_in is not None:
             return []
         given = self.run.objects.sequence_items(self.eval(clause.iter, frame)) or []
-        if not 1 < len(given) <= _MOST_ITEMS or NOTHING in given:
+        if not 1 < len(given) <= v.MOST_ITEMS or NOTHING in given:
             return []
         found = []
         for value in (self.run.libraries.read(each, clause) for each in given):
