@@ -248,8 +248,9 @@ class Resolver:
             if isinstance(base.node, cst.Dict):
                 return self._dict_values(base.node, index)
             if isinstance(base.node, cst.DictComp):
-                ends = self._contents.ends(self._contents.items(node))  # and what is put in later
-                return [v for end in ends for v in self.values(end)] if ends is not None else (_element(base, ()),)
+                # And what is put in later. One expression makes several datasets, of which not all may be trained on.
+                held = [v for end in self._contents.ends(self._contents.items(node)) or () for v in self.values(end)]
+                return held if held and all(isinstance(v, Function) for v in held) else (_element(base, ()),)
         return self._members(base, ())
 
     def is_reordered(self, display: cst.CSTNode) -> bool:
