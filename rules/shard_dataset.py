@@ -92,6 +92,14 @@ def shard_dataset(facts: Facts) -> Findings:
             )
     for end in facts.sharding.loose_ends:
         yield _tie_up(facts, end)
+    for dataset, shuffle in facts.sharding.shuffled_by_time:
+        line = facts.position(shuffle)[0]
+        yield Trust(
+            dataset,
+            f"this repeats behind the shuffle of line {line} and is read anew each time: how far a worker has read "
+            "ahead by then decides what comes next, so that all have to read alike fast",
+            "take all batches from one `iter(dataset)`, made once, or leave out `.repeat()`",
+        )
 
 
 def _cut_pipeline(facts: Facts, plan: CutPipeline) -> Findings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
@@ -20,7 +19,7 @@ from migrator.analysis.placement import ROWS, Placement, Sharded, Unknown, optio
 from migrator.analysis.placing import MEETS
 from migrator.analysis.plan import Plan
 from migrator.analysis.planning import Planner
-from migrator.analysis.run import Run, TooMuch
+from migrator.analysis.run import Run, comes_to_an_end
 from migrator.analysis.values import Data, Instance, Repair, Value
 from migrator.analysis.verdicts import MEAN, NONE, NOT_RUN, SUM, Verdict, Verdicts, drawn, kinds_of
 from migrator.facts.program.modules import Script
@@ -29,7 +28,6 @@ from migrator.facts.program.tree import FunctionLike, Tree
 # Functions whose arguments are put together, from the inside outwards: so many rounds at most.
 _MOST_ROUNDS = 7
 _DEEPEST_STRUCTURE = 4
-_DEEPEST = 6_000  # Python's own calls, of which each call of the program takes some dozen
 # Of a loss that each worker computes for the whole batch the mean is the loss, whatever it is made of.
 _WHOLE = Verdict(MEAN)
 
@@ -85,7 +83,7 @@ class Losses:
             if key not in runs:
                 plan = self._plan.copy()
                 run = Run(tree, scripts, **known, plan=plan, said=said, sources=sources, written=written, cuts=cuts)
-                runs[key] = run if _is_run(run, entries) else None
+                runs[key] = run if comes_to_an_end(run, entries) else None
             found = runs[key]
             if found is None:
                 self.too_much = True
@@ -569,16 +567,3 @@ def _is_variable(value: Value) -> bool:
     if isinstance(only, v.Tuple):
         return bool(only.items) and all(map(_is_variable, only.items))
     return isinstance(only, v.Made) and only.path == VARIABLE
-
-
-def _is_run(run: Run, entries: Mapping[cst.FunctionDef, bool]) -> bool:
-    """Runs the program; whether that came to an end."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _DEEPEST))
-    try:
-        run.run(entries)
-    except (TooMuch, RecursionError):
-        return False
-    finally:
-        sys.setrecursionlimit(limit)
-    return True

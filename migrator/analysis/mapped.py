@@ -6,9 +6,8 @@ row what it would do with any other may be given a worker's rows; nothing is los
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
 
 import libcst as cst
 
@@ -16,8 +15,8 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.placement import Sharded
 from migrator.analysis.run import Run, TooMuch
+from migrator.analysis.uncut import Uncut
 from migrator.analysis.values import Bound, Curried, Function, Value
-from migrator.facts.program.modules import Script
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Tree
 
@@ -56,9 +55,9 @@ class _Asked:
 
 
 class Mapped:
-    def __init__(self, tree: Tree, scripts: Sequence[Script]) -> None:
+    def __init__(self, tree: Tree, uncut: Uncut) -> None:
         self.tree = tree
-        self._scripts = scripts
+        self._uncut = uncut
         self._asked: dict[cst.Call, _Asked] = {}
 
     def is_row_by_row(self, call: cst.Call) -> bool:
@@ -90,7 +89,7 @@ class Mapped:
         return self._asked[call]
 
     def _ask(self, call: cst.Call) -> _Asked:
-        given, run = argument(call, "map_func", 0), self._run
+        given, run = argument(call, "map_func", 0), self._uncut.run
         function = run.seen.get(given.value) if run is not None and given is not None else None
         if run is None or function is None or not isinstance(call.func, cst.Attribute):
             return _Asked()
@@ -107,16 +106,6 @@ class Mapped:
         leaves = list(run.objects.leaves(result))
         are_rows = all(d.placement == Sharded(0) and not (d.needs or d.pairs or d.several or d.whole) for d in leaves)
         return _Asked(bool(leaves) and are_rows and not run.trusted, list(run.libraries.called))
-
-    @cached_property
-    def _run(self) -> Run | None:
-        run = Run(self.tree, self._scripts)
-        maps = (c for c in self.tree.calls if isinstance(c.func, cst.Attribute) and c.func.attr.value == "map")
-        try:
-            run.run(dict.fromkeys((f for f in map(self.tree.function_of, maps) if f is not None), False))
-        except (TooMuch, RecursionError):
-            return None
-        return run
 
 
 def _arguments(run: Run, function: Value, element: Value) -> Arguments:

@@ -7,6 +7,7 @@ stable; names are followed in the order of the statements. What is met on the wa
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -47,6 +48,7 @@ from migrator.records import replace
 _CALLABLES = (Function, Bound, External, v.Curried)
 _MOST_STEPS = 400_000
 _MOST_RUNS = 4
+_DEEPEST = 6_000  # Python's own calls, of which each call of the program takes some dozen
 
 
 class TooMuch(Exception):
@@ -520,6 +522,19 @@ class Run(Recorded):
     def is_symbolic(self, args: Arguments) -> bool:
         """Whether Keras's tensors are among the arguments, which stand for those of a model."""
         return any(d.symbolic for _, value in args.all() for d in self.objects.leaves(value))
+
+
+def comes_to_an_end(run: Run, entries: Mapping[cst.FunctionDef, bool]) -> bool:
+    """Runs the program; whether that came to an end."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _DEEPEST))
+    try:
+        run.run(entries)
+    except (TooMuch, RecursionError):
+        return False
+    finally:
+        sys.setrecursionlimit(limit)
+    return True
 
 
 def _functions_of(value: Value) -> Iterator[cst.CSTNode]:

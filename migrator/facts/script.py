@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import libcst as cst
@@ -12,6 +12,7 @@ import libcst as cst
 from migrator.analysis.losses import Losses
 from migrator.analysis.mapped import Mapped
 from migrator.analysis.packages.sources import Sources
+from migrator.analysis.uncut import Uncut
 from migrator.analysis.values import Repair
 from migrator.analysis.verdicts import NOT_RUN
 from migrator.facts.data.batch_sources import BatchSources
@@ -59,6 +60,7 @@ from migrator.facts.training.built import Built
 from migrator.facts.training.by_hand import ByHand
 from migrator.facts.training.compiled_by_xla import CompiledByXla
 from migrator.facts.training.early_reads import EarlyReads
+from migrator.facts.training.entries import entries, makers
 from migrator.facts.training.looked_at import LookedAt
 from migrator.facts.training.optimizers import Optimizers
 from migrator.facts.training.plain_tensors import PlainTensors
@@ -130,7 +132,7 @@ class Facts:
 
     @cached_property
     def pipelines(self) -> Pipelines:
-        sources = BatchSources(self.tree, self.resolver, RowFinder(self.tree, self.resolver))
+        sources = BatchSources(self.tree, self.resolver, RowFinder(self.tree, self.resolver, self.uncut))
         return Pipelines(self.tree, self.resolver, self.kinds, self.ranks, sources)
 
     @cached_property
@@ -195,7 +197,15 @@ class Facts:
     @cached_property
     def minibatches(self) -> MinibatchFinder:
         return MinibatchFinder(
-            self.tree, self.resolver, self.kinds, self.training, self.trained, self.reading, self.ranks, cuts=self.cuts
+            self.tree,
+            self.resolver,
+            self.kinds,
+            self.training,
+            self.trained,
+            self.reading,
+            self.ranks,
+            self.uncut,
+            cuts=self.cuts,
         )
 
     @cached_property
@@ -252,7 +262,24 @@ class Facts:
 
     @cached_property
     def mapped(self) -> Mapped:
-        return Mapped(self.tree, tuple(self.scripts.values()))
+        return Mapped(self.tree, self.uncut)
+
+    @cached_property
+    def uncut(self) -> Uncut:
+        models, scripts = self.kinds.models_of_packages, tuple(self.scripts.values())
+        entered = partial(self.entries, ())
+        return Uncut(self.tree, scripts, entered, self.sites, models, self.sources, self.branches)
+
+    @cached_property
+    def sites(self) -> list[cst.CSTNode]:
+        """Where the script trains, and takes gradients."""
+        return [*(c for c in self.tree.calls if self.training.flow.is_tape_call(c)), *self.training.sites]
+
+    def entries(self, cut: Collection[cst.CSTNode]) -> dict[cst.FunctionDef, bool]:
+        """By which functions the training is entered, those that are handed to a library included; `cut`: see there."""
+        found = entries(self.tree, self.training, self.sites, cut)
+        makes = makers(self.tree, self.resolver, self.kinds, self.training, found)
+        return {**found, **dict.fromkeys(makes, True)}
 
     @cached_property
     def broadcasts(self) -> Broadcasts:

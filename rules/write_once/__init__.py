@@ -38,7 +38,7 @@ Refuses: a write whose result the rest of the script needs, where that is no pat
 random numbers, and a block in which training goes on or names are made that are read after it, where the file cannot be
 os.devnull (an archive, a file of which the script asks where it stands); a file that the chief writes and all read
 under a path which differs from worker to worker (a temporary file that is open, a name with the time in it that not all
-come to).
+come to); a download in a comprehension or a lambda, by the names of that.
 """
 
 from __future__ import annotations

@@ -62,15 +62,26 @@ def summary_writers(facts: Facts) -> Iterator[Wrap | Refusal]:
         yield Wrap(call, opening, f" {condition} else {noop}{closing}")
 
 
-def cached_downloads(facts: Facts) -> Iterator[InsertBefore]:
+def cached_downloads(facts: Facts) -> Iterator[InsertBefore | Refusal]:
     """The chief downloads first, the others find the file there."""
     for call in facts.files.cached_downloads:
         if facts.files.is_chief_only(call) or _follows_a_guarded_one(facts, call):
             continue
         inner = facts.indent(call)
         statement = facts.tree.statement_of(call)
+        if _has_names_of_its_own(facts, call, statement):
+            why = "all workers would download this file at a time; what it is given has its name in this line alone"
+            yield Refusal(call, why, "download it in a loop, or a function, of its own")
+            continue
         yield InsertBefore(statement, (f"if {facts.call('is_chief')}:\n{inner}", call))
         yield InsertBefore(statement, (facts.call("barrier"),))
+
+
+def _has_names_of_its_own(facts: Facts, call: cst.Call, statement: cst.CSTNode) -> bool:
+    """Whether it is given what a comprehension or a lambda in its statement names."""
+    bound = (b for name in facts.tree.names_in(call) for b in facts.resolver.reaching(name))
+    inside = (b.node for b in bound if b.kind in ("for", "param") and b.node is not statement)
+    return any(facts.tree.contains(statement, node) for node in inside)
 
 
 def _means_the_same(call: str, other: str) -> bool:

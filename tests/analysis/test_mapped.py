@@ -10,7 +10,7 @@ import libcst as cst
 import numpy as np
 import pytest
 
-from migrator.analysis.mapped import DRAWN_PER_ROW, Mapped
+from migrator.analysis.mapped import DRAWN_PER_ROW
 from migrator.facts.program import modules
 from migrator.facts.script import Facts
 from migrator.text.parsing import parse
@@ -42,9 +42,9 @@ def defined(source: str) -> str:
 
 def is_row_by_row(source: str) -> bool:
     text = f"{FIRST}{defined(source)}\n{LAST}"
-    tree = Facts([script := modules.Script(Path("script.py"), parse(text), text)]).tree
-    maps = [c for c in tree.calls if isinstance(c.func, cst.Attribute) and c.func.attr.value == "map"]
-    return Mapped(tree, [script]).is_row_by_row(maps[-1])
+    facts = Facts([modules.Script(Path("script.py"), parse(text), text)])
+    maps = [c for c in facts.tree.calls if isinstance(c.func, cst.Attribute) and c.func.attr.value == "map"]
+    return facts.mapped.is_row_by_row(maps[-1])
 
 
 @pytest.mark.parametrize("source", ROW_BY_ROW)

@@ -72,6 +72,34 @@ def test_shares_are_not_repeated_a_number_of_times() -> None:
     assert isinstance(only_plan(script(f"ds = {SOURCE}.shuffle(9).repeat(3).batch(B)")), CutBatches)
 
 
+FITS = "for epoch in range(9):\n    model.fit({}, steps_per_epoch=5)"
+
+
+@pytest.mark.parametrize(
+    ("steps", "fit", "is_told"),
+    [
+        (".shuffle(9, seed=1).batch(B).repeat()", FITS.format("ds"), True),
+        (".shuffle(9, seed=1).repeat(-1).batch(B)", FITS.format("ds.take(5)"), True),
+        (".shuffle(9, seed=1).batch(B).repeat()", "model.fit(ds, epochs=9, steps_per_epoch=5)", False),
+        (".shuffle(9, seed=1).batch(B)", FITS.format("ds"), False),
+        (".shuffle(9, seed=1).batch(B).repeat(2)", FITS.format("ds"), False),
+        (".repeat().shuffle(9, seed=1).batch(B)", FITS.format("ds"), False),
+        (".shuffle(9, 1, reshuffle_each_iteration=False).batch(B).repeat()", FITS.format("ds"), False),
+        (".shuffle(9).batch(B).repeat()", FITS.format("ds"), False),  # each worker shuffles its own share
+    ],
+)
+def test_what_is_read_ahead_into_another_order_is_told(steps: str, fit: str, is_told: bool) -> None:
+    """A reading that is given up has drawn the next orders already, as many as there was time for."""
+    parsed = script(f"ds = {SOURCE}{steps}", fit)
+    assert bool(list(parsed.facts.sharding.shuffled_by_time)) is is_told
+
+
+def test_a_dataset_that_each_turn_makes_anew_draws_alike() -> None:
+    made = f"for epoch in range(9):\n    ds = {SOURCE}.shuffle(9, seed=1).batch(B).repeat()\n"
+    parsed = script("", f"{made}    model.fit(ds, steps_per_epoch=5)")
+    assert not list(parsed.facts.sharding.shuffled_by_time)
+
+
 @pytest.mark.parametrize(
     ("shuffles", "seeds"),
     [(".shuffle(9)", "tf.random.set_seed(1)\n"), (".shuffle(9)", "tf.keras.utils.set_random_seed(1)\n")],

@@ -291,7 +291,7 @@ class Libraries:
             return self.read(self.run.placing.parts.elements(data, node), node)
         if (data.nested and name in _PARTS) or (name in ("get", "pop") and _is_word(args.get("key", 0))):
             return containers.nested_method(self.run, data, name, Site(node, frame.context))
-        result = self.run.placing.unknown(given, node)
+        result = axes.told(self.run, f".{name}", args, self.run.placing.unknown(given, node))
         tensorflow.may_set(self.run, args, result)
         if result.data is not None and result.data.behind:
             handles.may_change(self.run, handles.without(self.run, result.data.behind, name), args, node)

@@ -60,10 +60,12 @@ def told(run: Run, path: str, args: Arguments, result: Value) -> Value:
         return _data_set(name, args, result)
     if not data.needs and path.startswith("sklearn.model_selection.") and name == "train_test_split":
         return v.of(Tuple(tuple(_like(x, result) for x in args.positional for _ in range(2))))
-    rule = _RULES.get(path)
+    rule = _of_numbers if path.startswith("math.") else _RULES.get(path)
     rank = rule(args) if rule is not None else None
     if path in _PICKING and args.positional and _rank(run.objects.parts(args.positional[0])) == 0:
         rank = 1
+    if rank is None and path == "numpy.random.permutation":
+        return Value(replace(data, least=1, nested=False))
     return result if rank is None else Value(replace(data, rank=rank, nested=False))
 
 
@@ -158,6 +160,22 @@ def _as(name: str, more: int = 0) -> Callable[[Arguments], int | None]:
     return rank
 
 
+def _of_numbers(args: Arguments) -> int | None:
+    """A number, where nothing but numbers is given."""
+    return 0 if all(_rank(value) == 0 for _, value in args.all()) else None
+
+
+def _only_one(args: Arguments) -> int | None:
+    """As many axes as one array has that is given alone."""
+    return _rank(args.positional[0]) if len(args.positional) == 1 else None
+
+
+def _drawn(args: Arguments) -> int | None:
+    """A number, or so many in a row."""
+    size = args.get("size", 2)
+    return 0 if size is None else 1 if _rank(size) == 0 else None
+
+
 def _lines(args: Arguments) -> int | None:
     """Of numbers in a text: a column, or as many axes as are asked for; else its lines tell."""
     columns, least = args.get("usecols"), args.get("ndmin")
@@ -176,6 +194,14 @@ def _of_one(args: Arguments) -> int | None:
 _PLACES = ("numpy.where", "numpy.nonzero")
 _SETS = ("numpy.setdiff1d", "numpy.union1d", "numpy.intersect1d", "numpy.setxor1d", "numpy.flatnonzero")
 _RULES: dict[str, Callable[[Arguments], int | None]] = {
+    "builtins.min": _of_numbers,
+    "builtins.max": _of_numbers,
+    "builtins.ord": _always(0),
+    ".item": _always(0),
+    "random.randint": _always(0),
+    "random.randrange": _always(0),
+    "sklearn.utils.shuffle": _only_one,
+    "numpy.random.random_integers": _drawn,
     "numpy.arange": _always(1),
     "numpy.linspace": _between_numbers,
     "numpy.logspace": _between_numbers,

@@ -247,6 +247,8 @@ class Joins:
             rank += self.new_axis
             is_behind = isinstance(axis, int) and -rank < axis < rank and axis != 0
             rows = next((item.rows for item in items if item.rows is not None), None) if is_behind else None
+            if self.new_axis and axis == 0 and parts.items is not None:
+                rows = len(items)
             return Arg(placement, rank=rank, rows=rows if placement == REPLICATED else None)
         if None in cuts:
             raise NeedsWhole("it joins rows of the batch with a value that is whole", ALL_GATHER)

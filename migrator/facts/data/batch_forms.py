@@ -11,9 +11,11 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.analysis import ops
+from migrator.analysis.ops.elementwise import Elementwise
+from migrator.analysis.uncut import Uncut
 from migrator.facts.data.rows import RowFinder
 from migrator.facts.objects.kinds import Kinds
-from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, calls
 from migrator.facts.program.syntax import part_at, takes_all
@@ -34,15 +36,9 @@ _CASTING = frozenset({
     "tensorflow.cast", "tensorflow.convert_to_tensor", "tensorflow.constant", "tensorflow.identity", "numpy.asarray",
     "numpy.float32", "keras.ops.cast", "keras.ops.convert_to_tensor",
 })  # fmt: skip
-# Of numbers and of arrays of the same rows, or of what is put at their sides.
-_ELEMENTWISE = frozenset({
-    "tensorflow.pad", "numpy.pad", "keras.ops.pad", "tensorflow.clip_by_value", "numpy.clip", "keras.ops.clip",
-    "tensorflow.math.divide", "tensorflow.math.multiply", "tensorflow.math.subtract", "tensorflow.math.add",
-    "numpy.divide", "numpy.multiply", "numpy.subtract", "numpy.add",
-})  # fmt: skip
+# They put something at the sides of an array.
+_PADDING = frozenset({"tensorflow.pad", "numpy.pad", "keras.ops.pad"})
 _PRODUCTS = frozenset({"tensorflow.matmul", "tensorflow.linalg.matmul", "keras.ops.matmul"})
-# Loops over these get one index a turn.
-_INDICES = frozenset({"numpy.random.permutation", "numpy.arange", "random.sample", "builtins.range", "builtins.sorted"})
 _HOLDING = frozenset({"builtins.dict", "types.SimpleNamespace"})
 # What they compare of an array gives one truth value for each of its items.
 _OF_EACH = (cst.Equal, cst.NotEqual, cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
@@ -50,12 +46,12 @@ _DEEPEST = 8
 
 
 class BatchForms:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, rows: RowFinder, numbers: Numbers) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, rows: RowFinder, uncut: Uncut) -> None:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
         self.rows = rows
-        self.numbers = numbers
+        self.uncut = uncut
 
     def are_batches(self, given: Iterable[cst.BaseExpression], users: Iterable[cst.CSTNode]) -> bool:
         """Whether all these surely have their samples along the first axis; `users`: the code of the step."""
@@ -63,7 +59,7 @@ class BatchForms:
         if any(map(self._is_single, known)):
             return False
         read = [taken for place, rows in self.rows_taken if self.tree.is_in(place, steps) for taken in rows]
-        taken = [n for n in known if any(self._comes_from(r, n) for r in read)]
+        taken = [n for n in known if any(self.comes_from(r, n) for r in read)]
         statements = {b.node for node in taken for b in self._sources(node)}
         indices = {self._index(node) for node in taken} - {""}
         return bool(taken) and all(
@@ -169,17 +165,20 @@ class BatchForms:
     def _is_variable(self, node: cst.BaseExpression) -> bool:
         return any(map(self.kinds.is_variable, self.resolver.values(node)))
 
-    def _comes_from(self, node: cst.BaseExpression, source: cst.BaseExpression, depth: int = 0) -> bool:
+    def comes_from(self, node: cst.BaseExpression, source: cst.BaseExpression, depth: int = 0) -> bool:
         """Whether it is the source, or a part of it that was taken by its name or place."""
         if node is source or depth > _DEEPEST:
             return node is source
         kept = self._kept(node)
         if kept:
-            return any(self._comes_from(part, source, depth + 1) for part in kept)
+            return any(self.comes_from(part, source, depth + 1) for part in kept)
         if isinstance(node, cst.Attribute):
-            return self._comes_from(node.value, source, depth + 1)
+            found = self.resolver.bound(node)
+            is_same = bool(found) and found == self.resolver.bound(source)
+            is_bound = is_same or any(self._is_bound_to(b, source, depth) for b in found)
+            return is_bound or self.comes_from(node.value, source, depth + 1)
         if isinstance(node, cst.Subscript) and self._is_part(node):
-            return self._comes_from(node.value, source, depth + 1)
+            return self.comes_from(node.value, source, depth + 1)
         if isinstance(node, cst.Call):
             return self._is_made_of(node, source, depth)
         if not isinstance(node, cst.Name):
@@ -192,8 +191,8 @@ class BatchForms:
     def _kept(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What has the same rows in another form: the x of `x.astype("float32")`, `tf.cast(x, tf.float32)`,
         `x / 255.0`, `tf.pad(x, ((0, 0), (2, 2)))`, `x[..., None]`, `x[:, :3]`."""
-        if isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.MatrixMultiply):
-            return [node.left, node.right]
+        if isinstance(node, cst.BinaryOperation):
+            return [node.left] if isinstance(node.operator, cst.MatrixMultiply) else [node.left, node.right]
         if isinstance(node, cst.UnaryOperation):
             return [node.expression]
         if isinstance(node, cst.Subscript) and takes_all(node.slice[0].slice):
@@ -203,21 +202,22 @@ class BatchForms:
             return []
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPING_METHODS:
             return [node.func.value]
-        if self.resolver.calls_one_of(node, _ELEMENTWISE):
+        paths = self.resolver.public_alone(node.func)
+        if paths and all(path in _PADDING or _is_elementwise(path) for path in paths):
             return [arg.value for arg in node.args[:2]]
         return [node.args[0].value] if node.args and self.resolver.calls_one_of(node, _CASTING) else []
 
     def _is_bound_to(self, binding: Binding, source: cst.BaseExpression, depth: int) -> bool:
         if binding.kind == "param" and isinstance(binding.node, cst.Param):
             given = self.resolver.given(binding.node) or self._unpacked(binding.node)
-            return any(self._comes_from(a, source, depth + 1) for a in given)
+            return any(self.comes_from(a, source, depth + 1) for a in given)
         value = binding.value
         if isinstance(value, (cst.Tuple, cst.List)):
             value = part_at(value, binding.path)
         if binding.kind != "assign" or not isinstance(value, cst.BaseExpression):
             return False
         is_same = not (isinstance(value, cst.Call) and binding.path)
-        return is_same and self._comes_from(value, source, depth + 1)
+        return is_same and self.comes_from(value, source, depth + 1)
 
     def _is_made_of(self, call: cst.Call, source: cst.BaseExpression, depth: int) -> bool:
         """Whether a function of the script's gives back the rows of an argument, in another form, that comes from the
@@ -225,8 +225,8 @@ class BatchForms:
         returned = self._returned_by(call)
         for arg in call.args if returned else ():
             reads = [name for value in returned for name in self._reads_of_given(arg, value)]
-            is_in_each = all(any(self._comes_from(value, name, depth + 1) for name in reads) for value in returned)
-            if is_in_each and self._comes_from(arg.value, source, depth + 1):
+            is_in_each = all(any(self.comes_from(value, name, depth + 1) for name in reads) for value in returned)
+            if is_in_each and self.comes_from(arg.value, source, depth + 1):
                 return True
         return False
 
@@ -282,7 +282,7 @@ class BatchForms:
         index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
         chosen = self.resolver.values(index.value) if isinstance(index, cst.Index) else ()
         by_slice = bool(chosen) and all(isinstance(v, Result) and calls(v) == "builtins.slice" for v in chosen)
-        is_number = isinstance(node, cst.BaseNumber) or self.numbers.is_number(node)
+        is_number = isinstance(node, cst.BaseNumber) or self.uncut.is_number(node)
         return by_slice or is_number or self._is_array(node)
 
     def _gives_one_row(self, node: cst.CSTNode | None) -> bool:
@@ -301,7 +301,7 @@ class BatchForms:
         return isinstance(place, cst.Index) and self._is_counter_at(place.value)
 
     def _is_counter_at(self, node: cst.BaseExpression) -> bool:
-        return isinstance(node, cst.Name) and self._is_counter(node)
+        return isinstance(node, cst.Name) and self.uncut.is_number(node)
 
     def _is_row_of_parameter(self, node: cst.CSTNode | None, depth: int = 0) -> bool:
         """Whether it takes of an array what a parameter of the function around it says, and nothing else of that."""
@@ -340,21 +340,6 @@ class BatchForms:
         is_tuple = any(isinstance(v, Result) and calls(v) == "collections.namedtuple" for v in values)
         return is_tuple or any(isinstance(v, Class) for v in values) or self.resolver.calls_one_of(call, _HOLDING)
 
-    def _is_counter(self, name: cst.Name) -> bool:
-        values = self.resolver.values(name)
-        drawn = bool(values) and all(isinstance(v, Result) and self.rows.draws_one(v) for v in values)
-        return (
-            drawn
-            or self.numbers.is_number(name)
-            or any(
-                b.kind == "for"
-                and not b.path
-                and isinstance(b.value, cst.Call)
-                and self.resolver.calls_one_of(b.value, _INDICES)
-                for b in self.resolver.reaching(name)
-            )
-        )
-
     def _bound_to(self, binding: Binding) -> Iterator[cst.BaseExpression]:
         """What the name is seen to get, also from a generator of the script's own."""
         value = binding.value
@@ -373,7 +358,7 @@ class BatchForms:
                 yield part
             return
         for function in self.rows.generators.of(source):
-            for given in self.rows.generators.yields.get(function, ()):
+            for given in self.tree.yields.get(function, ()):
                 part = part_at(given.value, binding.path) if given.value is not None else None
                 if isinstance(part, cst.BaseExpression):
                     yield part
@@ -444,6 +429,11 @@ class BatchForms:
             return False
         makers = self.resolver.values(node.args[0].value)
         return bool(makers) and all(isinstance(v, External) and v.path in _MAKING for v in makers)
+
+
+def _is_elementwise(path: str) -> bool:
+    row = ops.lookup(path)
+    return row is not None and isinstance(row.kind, Elementwise)
 
 
 def _opens_an_axis(node: cst.Subscript) -> bool:

@@ -163,7 +163,7 @@ class BatchShapes:
         """The calls of `next` for training that take the tensor, of a generator that gives such ones only, to nothing
         else."""
         function = self.tree.function_of(maker)
-        given = [each.value for each in self._generators.yields.get(function, ())] if function is not None else []
+        given = [each.value for each in self.tree.yields.get(function, ())] if function is not None else []
         queue: list[cst.BaseExpression] = [*self.resolver.callers(function)] if function is not None else []
         found: list[Made | Size] = []
         seen: set[cst.CSTNode] = set()

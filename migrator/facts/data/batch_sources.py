@@ -60,7 +60,7 @@ class BatchSources:
 
     def handed_out(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What a Sequence or generator of the script's gives for a batch, as far as its text shows."""
-        yields = [y for f in self.generators.of(node) for y in self.generators.yields.get(f, ())]
+        yields = [y for f in self.generators.of(node) for y in self.tree.yields.get(f, ())]
         found = [y.value for y in yields if isinstance(y.value, cst.BaseExpression)]
         found += [made.elt for made in self._generator_expressions(node)]
         for value in self.resolver.values(node):
@@ -81,7 +81,7 @@ class BatchSources:
 
     def yields_rows(self, function: cst.FunctionDef) -> bool:
         """Whether all that the generator function yields surely are batches."""
-        yields = self.generators.yields.get(function, ())
+        yields = self.tree.yields.get(function, ())
         return bool(yields) and all(isinstance(y.value, cst.BaseExpression) and self._are_rows(y.value) for y in yields)
 
     def _are_rows(self, node: cst.BaseExpression) -> bool:

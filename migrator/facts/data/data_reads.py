@@ -7,29 +7,27 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import cast
 
 import libcst as cst
 
-from migrator.facts.data.rows import RowFinder
-from migrator.facts.names import api
+from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.objects.contents import Contents, Part, Parts
 from migrator.facts.objects.kinds import Kinds, is_of_options
-from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, calls
+from migrator.facts.objects.values import Class, Literal, Member, Object, Result, Value, calls
 from migrator.facts.program.syntax import declared_fields
 from migrator.facts.program.tree import Binding, Statement, Tree, semantic_children
 from migrator.facts.training.trained import Trained
 
-_FUNCTIONS = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", f"{api.RUNTIME}.", "horovod.", "npu_device.")
 # What gives a number, or numbers: an item of a list of them has no rows, a slice of the list has.
 _NUMBERS = ("builtins.len", "builtins.int", "builtins.float", "builtins.range")
 
 
 class DataReads:
     def __init__(
-        self, tree: Tree, resolver: Resolver, kinds: Kinds, trained: Trained, rows: RowFinder, numbers: Numbers,
+        self, tree: Tree, resolver: Resolver, kinds: Kinds, trained: Trained, forms: BatchForms,
         is_share: Callable[[cst.CSTNode], bool],
     ) -> None:  # fmt: skip
         """`is_share`: whether an expression is a worker's share already."""
@@ -37,8 +35,9 @@ class DataReads:
         self.resolver = resolver
         self.kinds = kinds
         self.trained = trained
-        self.rows = rows
-        self.numbers = numbers
+        self.forms = forms
+        self.rows = forms.rows
+        self.uncut = forms.uncut
         self._is_share = is_share
         self._contents = Contents(tree, resolver)
         self._keeping: dict[Class, bool] = {}
@@ -78,15 +77,15 @@ class DataReads:
     def _holds(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
         return bool(values) and all(
-            (isinstance(v, Object) and not self._is_constant(v)) or is_of_options(v) for v in values
+            (isinstance(v, Object) and not self.kinds.has_weights(v)) or is_of_options(v) for v in values
         )
 
     def _only_holds(self, node: cst.BaseExpression) -> bool:
         """Whether what is read is an attribute, `self.rate`, or a number or function of a display, `config["rate"]`."""
         owner = self.tree.parent.get(node)
         if isinstance(owner, cst.Subscript) and owner.value is node:
-            found = self.resolver.values(owner)
-            return bool(found) and all(map(self._is_constant, found)) and not self._is_variable(node)
+            is_known = self._is_constant(owner) or self.uncut.is_number(owner)
+            return is_known and not any(map(self.kinds.is_variable, self.resolver.values(node)))
         return isinstance(owner, cst.Attribute) and owner.value is node and self._holds(node)
 
     def _is_read(self, node: cst.CSTNode, block: Statement) -> bool:
@@ -122,10 +121,7 @@ class DataReads:
         """Whether the node takes rows of an array that comes from outside of the tape."""
         if not isinstance(node, cst.Subscript) or not self._is_load(node) or self._is_made_inside(node, block):
             return False
-        owners = self.resolver.values(node.value)
-        if owners and all(map(self._is_constant, owners)):
-            return False  # `weights[0]`
-        return self.rows.of(node) is not None
+        return not self._is_constant(node.value) and self.rows.of(node) is not None  # `weights[0]`
 
     def _is_made_inside(self, node: cst.Subscript, block: Statement) -> bool:
         """Whether what is indexed comes from code under the tape (`logits[:, 0]`)."""
@@ -171,9 +167,19 @@ class DataReads:
         values = self.resolver.values(node)
         if any(calls(v) in _NUMBERS for v in values) and self.rows.of(node) is not None:
             return False  # `labels[i : i + 8]` of a list of such
-        is_known = (bool(values) and all(map(self._is_constant, values))) or self.numbers.is_number(node)
-        is_known = is_known or self.rows.rowless.is_number(node) or self.rows.rowless.comes_to_a_number(node)
-        return is_known or self._lists_weights(node) or self._is_key(node) or self._is_table(node)
+        if self.uncut.is_number(node) or self._is_constant(node) or self._comes_to_a_number(node):
+            return True
+        return self._lists_weights(node) or self._is_key(node) or self._is_table(node)
+
+    def _comes_to_a_number(self, node: cst.BaseExpression) -> bool:
+        """Whether so many numbers, and no rows, are reduced to one: `weights[0]`"""
+        size = self.uncut.size(node)
+        return size is not None and size not in self._sizes_taken and self.uncut.comes_to_a_number(node)
+
+    @cached_property
+    def _sizes_taken(self) -> set[int | None]:
+        """How many rows there are, as far as that is known, in what something takes row by row."""
+        return {self.uncut.rows(node) for _, taken in self.forms.rows_taken for node in taken}
 
     def holds_numbers(self, node: cst.BaseExpression) -> bool:
         """Whether it is a dictionary of numbers: `step(x, y, **options)`."""
@@ -221,78 +227,19 @@ class DataReads:
     def _lists_weights(self, node: cst.BaseExpression) -> bool:
         """Whether it is made of weights alone: `found.extend(model.trainable_variables)`."""
         owners = self.trained.listed(node)
-        return bool(owners) and all(
-            (values := self.resolver.values(owner)) and all(map(self._is_constant, values)) for owner in owners
-        )
+        return bool(owners) and all(map(self._is_constant, owners))
 
-    def _is_variable(self, node: cst.CSTNode) -> bool:
+    def _is_constant(self, node: cst.BaseExpression) -> bool:
+        """Weights, functions, losses, options of the command line: what has no rows."""
         values = self.resolver.values(node)
-        return bool(values) and all(map(self.kinds.is_variable, values))
+        return self.uncut.has_no_rows(node) or (bool(values) and all(map(self._is_weights_or_option, values)))
+
+    def _is_weights_or_option(self, value: Value) -> bool:
+        if is_of_options(value):
+            return not isinstance(value, Member) or not self._is_set(value.name)
+        return self.kinds.has_weights(value) or self.kinds.is_variable(value)
 
     def _is_set(self, name: str) -> bool:
         """Whether the script gives an option of the command line of that name a value itself."""
         targets = [cst.ensure_type(b.target, cst.Attribute) for b in self.tree.attributes.get(name, ())]
         return any(is_of_options(owner) for target in targets for owner in self.resolver.values(target.value))
-
-    def _keeps_weights_alone(self, cls: Class) -> bool:
-        """Whether a class of no library's keeps weights, be it in objects of such classes, and else numbers and what
-        has no rows, either."""
-        if cls not in self._keeping:
-            self._keeping[cls] = False  # on the way to itself
-            kept = [*self._kept_by(cls)]
-            values = [b.value for b in kept if isinstance(b.value, cst.BaseExpression) and not b.path]
-            self._keeping[cls] = (
-                not self.resolver.derives_from(cls, lambda path: path != "builtins.object")
-                and len(values) == len(kept)
-                and all(self.is_number_or_constant(value) or self._lists_keepers(value) for value in values)
-                and any(self._is_variable(value) or self._lists_keepers(value) for value in values)
-            )
-        return self._keeping[cls]
-
-    def _kept_by(self, cls: Class) -> Iterator[Binding]:
-        """What gives attributes of its objects their values."""
-        for bindings in self.tree.attributes.values():
-            for binding in bindings:
-                owners = self.resolver.values(cst.ensure_type(binding.target, cst.Attribute).value)
-                if any(isinstance(v, Object) and cls in self.resolver.lineage(v.of) for v in owners):
-                    yield binding
-
-    def _lists_keepers(self, node: cst.BaseExpression) -> bool:
-        """Whether it is a list of such objects and of layers, written out."""
-        values = self.resolver.values(node)
-        return bool(values) and all(
-            isinstance(v, Literal)
-            and isinstance(v.node, (cst.List, cst.Tuple))
-            and self._contents.is_made_of(v.node, self._is_keeper)
-            for v in values
-        )
-
-    def _is_keeper(self, node: cst.CSTNode) -> bool:
-        values = self.resolver.values(node)
-        return bool(values) and all(isinstance(v, (Object, Result)) and self._is_constant(v) for v in values)
-
-    def _is_constant(self, value: Value) -> bool:
-        """Weights, numbers, functions, losses: what has no rows."""
-        if isinstance(value, Literal):
-            is_text = isinstance(value.node, (cst.BaseNumber, cst.BaseString))
-            return is_text or self._contents.is_made_of(value.node, self._is_variable)
-        if isinstance(value, External):
-            return f"{value.path}.".startswith(_FUNCTIONS)
-        if isinstance(value, (Function, Class)):
-            return True
-        if is_of_options(value):
-            return not isinstance(value, Member) or not self._is_set(value.name)
-        if isinstance(value, Object):
-            is_of_keras = self.resolver.derives_from(value.of, lambda p: p.startswith("keras."))
-            return self.kinds.has_weights(value) or is_of_keras or self._keeps_weights_alone(value.of)
-        path = calls(value)
-        if isinstance(value, Result) and self._contents.is_made_of(value.call, self._is_variable):
-            return True
-        return (
-            self.kinds.has_weights(value)
-            or self.kinds.is_optimizer(value)
-            or self.kinds.is_variable(value)
-            or self.kinds.is_tape(value)
-            or path.startswith(("keras.losses.", "keras.metrics.", "keras.optimizers.", "keras.regularizers."))
-            or path in _NUMBERS
-        )

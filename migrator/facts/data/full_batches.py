@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 import libcst as cst
 
-from migrator.analysis import ops
-from migrator.analysis.ops.elementwise import Elementwise
 from migrator.facts.data.batch_cuts import Cut, CutExpressions, CutNames
 from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.data.changes_made import ChangesMade
@@ -24,15 +22,8 @@ from migrator.facts.objects.values import Literal
 from migrator.facts.program.tree import Binding, Statement, Tree, semantic_children
 from migrator.facts.training.sites import Training, Update
 
-# They give what they are given in another form.
-_CASTING = frozenset({
-    "tensorflow.cast", "tensorflow.convert_to_tensor", "tensorflow.constant", "tensorflow.identity", "numpy.asarray",
-    "numpy.array", "numpy.float32", "keras.ops.cast", "keras.ops.convert_to_tensor",
-})  # fmt: skip
-_KEEPING_METHODS = frozenset({"astype", "copy", "numpy"})
 # What they give is no view of anything.
 _NEW = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.BaseString, cst.BaseNumber, cst.Lambda)
-_DEEPEST = 8
 _MOST = 200
 
 
@@ -91,17 +82,7 @@ class FullBatches:
         top = self._before.reduced_at(node)
         if top is None:
             return None
-        queue: list[cst.CSTNode] = [top]
-        found: set[Binding] = set()
-        for part in queue:
-            for name in self.tree.names_in(part):
-                owner = self.tree.parent.get(name)
-                for binding in (*self.resolver.bound(name), *self.resolver.bound(owner if owner is not None else name)):
-                    if binding not in found and len(found) < _MOST:
-                        found.add(binding)
-                        is_param = binding.kind == "param" and isinstance(binding.node, cst.Param)
-                        queue += self.resolver.given(binding.node) if is_param else []  # type: ignore[arg-type]
-                        queue += [binding.value] if binding.value is not None else []
+        found = self._behind([top], views_alone=False)
         return found if len(found) < _MOST else None
 
     def _is_cut(self, node: cst.BaseExpression) -> bool:
@@ -146,28 +127,8 @@ class FullBatches:
         """Those that surely have their samples along the first axis: a model takes them as they are, or they come out
         of the same statement as one of these, or are made of that, value by value."""
         given = [part for place, rows in self.forms.rows_taken for part in rows if _is_within(self.tree, codes, place)]
-        taken = [node for node in read if any(self._stands_for(part, node) for part in given)]
+        taken = [node for node in read if any(self.forms.comes_from(part, node) for part in given)]
         return [node for node in read if node in taken or self._goes_with(node, taken)]
-
-    def _stands_for(self, node: cst.CSTNode, source: cst.BaseExpression, depth: int = 0) -> bool:
-        """Whether the node is the source, by whichever names."""
-        if node is source or depth > _DEEPEST:
-            return node is source
-        if isinstance(node, cst.Call):
-            cast = node.func.value if _keeps(node) and isinstance(node.func, cst.Attribute) else None
-            if cast is None and node.args and self.resolver.calls_one_of(node, _CASTING):
-                cast = node.args[0].value
-            return cast is not None and self._stands_for(cast, source, depth + 1)
-        found = self.resolver.bound(node)
-        if found and found == self.resolver.bound(source):
-            return True
-        return bool(found) and all(self._is_bound_to(b, source, depth) for b in found)
-
-    def _is_bound_to(self, binding: Binding, source: cst.BaseExpression, depth: int) -> bool:
-        if binding.kind == "param" and isinstance(binding.node, cst.Param):
-            return any(self._stands_for(given, source, depth + 1) for given in self.resolver.given(binding.node))
-        is_whole = binding.kind == "assign" and not binding.path and binding.value is not None
-        return is_whole and self._stands_for(binding.value, source, depth + 1)  # type: ignore[arg-type]
 
     def _goes_with(self, node: cst.BaseExpression, taken: Sequence[cst.BaseExpression]) -> bool:
         made = self.resolver.bound(node)[0]
@@ -175,29 +136,7 @@ class FullBatches:
         if made.path and made.node in beside:
             return True
         value = made.value if not made.path else None
-        return value is not None and any(self._is_made_of(value, other) for other in taken)
-
-    def _is_made_of(self, node: cst.CSTNode, source: cst.BaseExpression, depth: int = 0) -> bool:
-        """Whether it has a value, or several, for each row of the source."""
-        if depth > _DEEPEST:
-            return False
-        if self._stands_for(node, source):
-            return True
-        if isinstance(node, cst.BinaryOperation):
-            sides = [node.left] if isinstance(node.operator, cst.MatrixMultiply) else [node.left, node.right]
-            return any(self._is_made_of(side, source, depth + 1) for side in sides)
-        if isinstance(node, cst.UnaryOperation):
-            return self._is_made_of(node.expression, source, depth + 1)
-        if isinstance(node, cst.Subscript) and _has_all_rows(node):
-            return self._is_made_of(node.value, source, depth + 1)
-        if isinstance(node, cst.Call) and _keeps(node) and isinstance(node.func, cst.Attribute):
-            return self._is_made_of(node.func.value, source, depth + 1)
-        paths = set(self.resolver.public(node.func)) if isinstance(node, cst.Call) else set()
-        if isinstance(node, cst.Call) and paths and all(path in _CASTING or _is_elementwise(path) for path in paths):
-            return bool(node.args) and self._is_made_of(node.args[0].value, source, depth + 1)
-        found = self.resolver.bound(node)
-        plain = [b.value for b in found if b.kind == "assign" and not b.path and b.value is not None]
-        return len(plain) == len(found) == 1 and self._is_made_of(plain[0], source, depth + 1)
+        return isinstance(value, cst.BaseExpression) and any(self.forms.comes_from(value, other) for other in taken)
 
     # -- places --------------------------------------------------------------------------------------------------
 
@@ -267,18 +206,3 @@ class FullBatches:
 
 def _is_within(tree: Tree, codes: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
     return any(tree.contains(code, node) for code in codes)
-
-
-def _has_all_rows(node: cst.Subscript) -> bool:
-    """`x[:, 0]`"""
-    first = node.slice[0].slice
-    return isinstance(first, cst.Slice) and first.lower is None and first.upper is None and first.step is None
-
-
-def _keeps(call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _KEEPING_METHODS
-
-
-def _is_elementwise(path: str) -> bool:
-    row = ops.lookup(path)
-    return row is not None and isinstance(row.kind, Elementwise)

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.analysis.uncut import Uncut
 from migrator.facts.data.batch_arguments import BatchArguments
 from migrator.facts.data.batch_cuts import Cut, CutArguments, CutExpressions, CutNames
 from migrator.facts.data.batch_forms import BatchForms
@@ -24,7 +25,6 @@ from migrator.facts.data.reading import Reading
 from migrator.facts.data.rows import RowFinder
 from migrator.facts.data.worker_shares import WorkerShares
 from migrator.facts.objects.kinds import Kinds
-from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Function, Result
 from migrator.facts.ports.ranks import Ranks
@@ -39,7 +39,7 @@ _MANY_NAMES = 50
 class MinibatchFinder:
     def __init__(
         self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training, trained: Trained, reading: Reading,
-        ranks: Ranks, *, cuts: bool = True,
+        ranks: Ranks, uncut: Uncut, *, cuts: bool = True,
     ) -> None:  # fmt: skip
         """`cuts`: whether anything is split."""
         self.cuts = cuts
@@ -48,13 +48,12 @@ class MinibatchFinder:
         self.resolver = resolver
         self.training = training
         self.reading = reading
-        self.rows = RowFinder(tree, resolver)
+        self.rows = RowFinder(tree, resolver, uncut)
         self.earlier = EarlierCuts(tree, resolver, self.rows)
         self.shares = WorkerShares(tree, resolver, ranks, self.earlier)
-        self.numbers = Numbers(resolver)
         self.before = MadeBefore(tree, resolver)
-        self.reads = DataReads(tree, resolver, kinds, trained, self.rows, self.numbers, self.shares.is_share)
-        self.forms = BatchForms(tree, resolver, kinds, self.rows, self.numbers)
+        self.forms = BatchForms(tree, resolver, kinds, self.rows, uncut)
+        self.reads = DataReads(tree, resolver, kinds, trained, self.forms, self.shares.is_share)
         self.by_models = MadeByModels(tree, resolver, kinds, training, self.reads)
         self.full = FullBatches(tree, resolver, training, self.reads, self.before, self.forms, self.shares.is_share)
         self.beside = ReadBeside(tree, resolver, self.earlier, lambda: self._tape_blocks)

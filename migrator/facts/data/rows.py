@@ -10,14 +10,13 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.facts.data.rowless import Rowless
+from migrator.analysis.uncut import Uncut
 from migrator.facts.names import api
 from migrator.facts.objects.contents import Contents, Part, Parts
 from migrator.facts.objects.generators import Generators
-from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Literal, Member, Object, Result, Value, calls
-from migrator.facts.program.syntax import argument, is_none
+from migrator.facts.objects.values import External, Function, Member, Object
+from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Binding, Tree
 from migrator.records import dataclass
 
@@ -31,18 +30,7 @@ _KEEPING = frozenset({
 _KEEPING_METHODS = frozenset({"astype", "copy", "numpy", "toarray", "todense", "to_numpy"})
 _SPLITS = frozenset({"numpy.array_split", "numpy.split"})
 _TAKES = frozenset({"numpy.take", "tensorflow.gather"})
-# Draws of indices: with the position of the argument that says how many; None: always several.
-_DRAWS = {
-    "numpy.random.randint": 2, "numpy.random.choice": 1, "numpy.random.permutation": None, "numpy.arange": None,
-    "random.sample": None, "random.choices": None, "sklearn.utils.shuffle": None, "numpy.random.random_integers": 2,
-}  # fmt: skip
-# They make arrays of the shape that they are given.
-_FILLING = ("numpy.random.", "tensorflow.random.", "keras.random.")
-_FILLS = frozenset(
-    f"{library}.{name}" for library in ("numpy", "tensorflow") for name in ("zeros", "ones", "full", "fill")
-)
 _MOST_PARTS = 8
-_GENERATOR_DRAWS = {"integers": 2, "randint": 2, "choice": 1, "permutation": None}
 
 
 @dataclass(frozen=True)
@@ -54,12 +42,12 @@ class Rows:
 
 
 class RowFinder:
-    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, uncut: Uncut) -> None:
         self.tree = tree
         self.resolver = resolver
         self.generators = Generators(tree, resolver)
         self.contents = Contents(tree, resolver)
-        self.rowless = Rowless(tree, resolver, lambda node: self.of(node) is not None)
+        self.uncut = uncut
         self._busy: set[cst.CSTNode] = set()
 
     def of(self, node: cst.CSTNode, path: tuple[int, ...] = ()) -> Rows | None:
@@ -133,31 +121,7 @@ class RowFinder:
 
     def are_indices(self, node: cst.BaseExpression) -> bool:
         """Whether the expression is surely several indices, and no single one."""
-        values = self.resolver.values(node)
-        is_drawn = bool(values) and all(map(self._draws_several, values))
-        return self.of(node) is not None or is_drawn or self._is_slice(node)
-
-    def _is_slice(self, node: cst.CSTNode | None) -> bool:
-        """Whether it is `slice(i, i + 6)`, or `np.s_[i : i + 6]`: a part of the rows, as `x[i : i + 6]` takes it."""
-        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else []
-        if bindings and all(b.kind == "assign" and not b.path and isinstance(b.value, cst.Subscript) for b in bindings):
-            return all(self._is_slice(b.value) for b in bindings)
-        if isinstance(node, cst.Subscript):
-            first = node.slice[0].slice
-            is_part = isinstance(first, cst.Slice) and (first.lower is not None or first.upper is not None)
-            return is_part and self.resolver.public_alone(node.value) == ["numpy.s_"]
-        values = self.resolver.values(node)
-        return bool(values) and all(map(_cuts, values))
-
-    def _draws_several(self, value: object) -> bool:
-        if isinstance(value, Literal):
-            return isinstance(value.node, (cst.List, cst.ListComp))
-        return bool(_draws_many(value))
-
-    @staticmethod
-    def draws_one(value: Result) -> bool:
-        """Whether the call surely draws one index."""
-        return _draws_many(value) is False
+        return self.of(node) is not None or self.uncut.are_several(node) or self.uncut.is_part(node)
 
     def dealt_out(self, iterated: cst.Call, path: tuple[int, ...]) -> Rows | None:
         """What a loop gets from `np.array_split(x, 10)`, `zip` and `enumerate` of such."""
@@ -239,12 +203,14 @@ class RowFinder:
 
     def _yielded(self, generator: cst.BaseExpression) -> Iterator[cst.CSTNode]:
         for function in self.generators.of(generator):
-            for each in self.generators.yields.get(function, ()):
+            for each in self.tree.yields.get(function, ()):
                 yield each.value if isinstance(each.value, cst.BaseExpression) else each
 
     @staticmethod
     def _keeps(call: cst.Call, names: set[str]) -> bool:
         axis = argument(call, "axis")
+        if argument(call, "batch_dims") is not None:  # it picks of each row
+            return False
         first_axis = axis is None or (isinstance(axis.value, cst.Integer) and axis.value.value == "0")
         if any(n.endswith("one_hot") for n in names):
             return axis is None
@@ -263,14 +229,15 @@ class RowFinder:
         left, right = (self.of(side) or self._shaped_like(side) for side in (node.left, node.right))
         if left is not None and right is not None:
             return left
-        other = node.right if left is not None else node.left
-        return (left or right) if self._is_number(other) else None
+        rows, other = (node.left, node.right) if left is not None else (node.right, node.left)
+        return (left or right) if self.uncut.has_fewer_axes(other, rows) else None
 
     def _shaped_like(self, node: cst.BaseExpression) -> Rows | None:
-        """The rows of which a draw, or an array of one number, takes the whole shape: it has as many."""
+        """The rows of which a library's function is given the whole shape, to draw or to fill as many."""
         if isinstance(node, cst.BinaryOperation):  # `0.1 * rng.normal(size=x.shape)`
-            sides = (node.left, node.right)
-            return next((self._shaped_like(one) for one, other in (sides, sides[::-1]) if self._is_number(other)), None)
+            left, right = node.left, node.right
+            one, other = (right, left) if self.uncut.is_number(left) else (left, right)
+            return self._shaped_like(one) if self.uncut.is_number(other) else None
         if not isinstance(node, cst.Call):
             return None
         functions = self.resolver.values(node.func)
@@ -278,7 +245,7 @@ class RowFinder:
             return self._shaped_like(node.func.value)
         if node.args and {v.path for v in functions if isinstance(v, External)} & _KEEPING:
             return self._shaped_like(node.args[0].value)
-        if not functions or not all(map(_fills, functions)):
+        if not functions or not all(isinstance(f, (External, Member)) for f in functions) or self.uncut.is_number(node):
             return None
         shaped = (shape for arg in node.args if (shape := self._shape_of(arg.value)) is not None)
         return next(filter(None, map(self.of, shaped)), None)
@@ -292,44 +259,8 @@ class RowFinder:
         is_asked = any(name in api.SHAPES for name in self.resolver.public(node.func))
         return node.args[0].value if is_asked else None
 
-    def _is_number(self, node: cst.BaseExpression) -> bool:
-        values = self.resolver.values(node)
-        is_written = bool(values) and all(isinstance(v, Literal) and isinstance(v.node, cst.BaseNumber) for v in values)
-        return is_written or self.rowless.is_number(node)
-
     def _text(self, node: cst.CSTNode) -> str:
         return self.tree.modules[0].code_for_node(node)
-
-
-def _cuts(value: Value) -> bool:
-    """Whether it is a slice that has a bound: `slice(i, i + 6)`."""
-    return calls(value) == "builtins.slice" and not all(is_none(a.value) for a in cast(Result, value).call.args[:2])
-
-
-def _draws_many(value: object) -> bool | None:
-    """Whether a draw of indices draws several; None for all else."""
-    if not isinstance(value, Result):
-        return None
-    path = calls(value)
-    if path in _DRAWS:
-        position = _DRAWS[path]
-    elif (
-        isinstance(value.function, Member)
-        and value.function.name in _GENERATOR_DRAWS
-        and origin(value.function.owner).startswith("numpy.random.")
-    ):
-        position = _GENERATOR_DRAWS[value.function.name]
-    else:
-        return None
-    size = argument(value.call, "size", position) if position is not None else None
-    return position is None or (size is not None and not is_none(size.value))
-
-
-def _fills(function: Value) -> bool:
-    """Whether the function makes an array of the shape that it is given, of random numbers or of one."""
-    if isinstance(function, Member):
-        return origin(function.owner).startswith(_FILLING) and function.name not in _GENERATOR_DRAWS
-    return isinstance(function, External) and (function.path in _FILLS or function.path.startswith(_FILLING))
 
 
 def _unpacks(node: cst.BaseExpression) -> bool:

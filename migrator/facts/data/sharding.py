@@ -18,6 +18,7 @@ from migrator.analysis.mapped import Mapped
 from migrator.edits import Refusal
 from migrator.facts.data.batch_cuts import Cut, CutExpressions
 from migrator.facts.data.batch_shapes import Made, Shown, Size
+from migrator.facts.data.begun_anew import BegunAnew
 from migrator.facts.data.cache_files import CacheFiles
 from migrator.facts.data.fit_arrays import FitArrays
 from migrator.facts.data.minibatches import MinibatchFinder
@@ -90,6 +91,7 @@ class Sharding:
         self.obstacles = Obstacles(tree, resolver, training, sources, self.cache_files, mapped, forms)
         self.fit_arrays = FitArrays(tree, resolver, kinds, ranks, keywords, self.obstacles)
         self._cuts = PipelineCuts(tree, resolver, reading.pipelines, lambda: self.consumptions, mapped)
+        self._begun_anew = BegunAnew(training, reading)
 
     # -- plans ---------------------------------------------------------------------------------------------------
 
@@ -112,6 +114,26 @@ class Sharding:
             ):
                 found.setdefault(arg.value, Consumption(arg.value, fit.call))
         return list(found.values())
+
+    @property
+    def shuffled_by_time(self) -> Iterator[tuple[cst.BaseExpression, cst.Call]]:
+        """The datasets that are read again and again while how far they are read ahead decides what is shuffled next,
+        with the shuffle."""
+        for consumption in self.read:
+            pipeline = self.pipelines.history(consumption.dataset)
+            shuffle = self._begun_anew.shuffle_of(pipeline, consumption)
+            if shuffle is not None and not self._is_behind_cut(shuffle, pipeline, consumption):
+                yield consumption.dataset, shuffle
+
+    def _is_behind_cut(self, shuffle: cst.Call, pipeline: Pipeline, consumption: Consumption) -> bool:
+        """Whether each worker shuffles its own share."""
+        plan = self._planned.get(consumption.dataset)
+        ends = [plan.prefix] if isinstance(plan, CutPipeline) else [way.cut for way in pipeline.ways if way.cut]
+        base, line = cst.ensure_type(shuffle.func, cst.Attribute).value, self.tree.statement_of(shuffle)
+        return any(
+            self.tree.contains(base, end) or self.tree.order[self.tree.statement_of(end)] < self.tree.order[line]
+            for end in ends
+        )
 
     @cached_property
     def plans(self) -> list[Plan]:

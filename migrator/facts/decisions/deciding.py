@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Union
 
@@ -18,7 +18,6 @@ from migrator.facts.decisions import Decisions, LocalNumber
 from migrator.facts.decisions.means import Rows
 from migrator.facts.objects.values import Object
 from migrator.facts.program.tree import Binding, Tree
-from migrator.facts.training.entries import entries, makers
 from migrator.facts.training.reductions import GATHER, Reductions
 from migrator.findings.results import Defect
 
@@ -50,16 +49,11 @@ class Deciding:
         return self._known_losses[asked]
 
     def _run_losses(self, numbers: Collection[cst.CSTNode], gathered: Collection[cst.CSTNode]) -> Losses:
-        sites = [
-            *(c for c in self._tree.calls if self._training.flow.is_tape_call(c)),
-            *self._training.sites,
-        ]
         made = self._facts.sharding.made
         rows = {*self._facts.sharding.cut_rows, *(m.node for m in made if isinstance(m, Made))}
         sizes = {m.node for m in made if isinstance(m, Size)}
         cut = [*self._facts.sharding.cut_readers, *self._facts.sharding.cut_datasets, *rows, *sizes]
         reduced = {call for u in self._training.updates for gradients in u.gradients for call in gradients.tape_calls}
-        entered = entries(self._tree, self._training, sites, cut)
         return Losses(
             self._tree,
             tuple(self._facts.scripts.values()),
@@ -68,8 +62,8 @@ class Deciding:
             sizes,
             reduced,
             self._watched,
-            sites,
-            {**entered, **dict.fromkeys(self._makers(entered), True)},
+            self._facts.sites,
+            self._facts.entries(cut),
             self._facts.kinds.models_of_packages,
             self._facts.stated.values,
             numbers,
@@ -83,9 +77,6 @@ class Deciding:
             self._runs,
             self._facts.branches,
         )
-
-    def _makers(self, entered: Collection[cst.FunctionDef]) -> Iterator[cst.FunctionDef]:
-        return makers(self._tree, self._facts.resolver, self._facts.kinds, self._training, entered)
 
     @cached_property
     def _watched(self) -> set[cst.Call]:

@@ -113,8 +113,7 @@ class DecidingCalls:
         if seen is None:
             yield from self.resolver.values(call)
         for function in seen or ():
-            returned = [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
-            yield from (value for node in returned for value in self.resolver.values(node))
+            yield from (value for node in self.resolver.returned(function) for value in self.resolver.values(node))
 
     def _counted_in(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """The number of rows of a worker, of which the call makes sure: it is said of all rows, and so is what it is
@@ -171,9 +170,7 @@ class DecidingCalls:
                 function = value.node
             elif isinstance(value, Object):
                 function = self.resolver.method(value.of, "__call__")
-            if isinstance(function, cst.Lambda):
-                yield function.body
-            elif function is not None:
+            if function is not None:
                 yield from self.resolver.returned_by_itself(function)
 
     def sets_weights(self, call: cst.Call) -> bool:

@@ -7,15 +7,14 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.data.sharding import Sharding
-from migrator.facts.decisions.consequences import HARMLESS, Consequences
+from migrator.facts.decisions.consequences import HARMLESS
 from migrator.facts.decisions.into_training import IntoTraining, decorated_by
-from migrator.facts.dependence.regions import Regions
 from migrator.facts.files.writes import Files
 from migrator.facts.names.packages import draws_alike
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.program.syntax import imported_modules
-from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
 
@@ -25,9 +24,7 @@ class Foreign:
         self.resolver = resolver
         self.training = training
         # What the packages' own calls give, and change, is followed in any case.
-        regions = Regions(tree, resolver, training)
-        consequences = Consequences(tree, resolver, training, sharding, files, regions, harmless=self._packages)
-        self._into_training = IntoTraining(tree, resolver, training, consequences)
+        self._into_training = IntoTraining(tree, resolver, training, sharding, files, self._packages)
 
     @cached_property
     def trained_with(self) -> str:
@@ -51,7 +48,7 @@ class Foreign:
             return False
         if any(isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar) for node in imports):
             return True
-        of_package = [b for b in self._bindings if b.kind == "import" and b.node in imports]
+        of_package = [b for b in self.tree.bindings if b.kind == "import" and b.node in imports]
         called = [call for call in self.tree.calls if self._calls(call, package)]
         return self._into_training.comes([*of_package, *called], lambda number: self._link(number, package))
 
@@ -82,12 +79,7 @@ class Foreign:
 
     def _runs_later(self, function: cst.FunctionDef) -> bool:
         """Whether a call only makes a generator, or something to be awaited."""
-        yields = any(self.tree.function_of(each) is function for each in self.tree.all_of(cst.Yield))
-        return yields or function.asynchronous is not None
-
-    @cached_property
-    def _bindings(self) -> list[Binding]:
-        return [b for scope in self.tree.scopes.values() for bs in scope.bindings.values() for b in bs]
+        return function in self.tree.yields or function.asynchronous is not None
 
     def _calls(self, call: cst.Call, package: str) -> bool:
         """Whether it may call something of the package's."""
@@ -104,7 +96,7 @@ class Foreign:
         if not isinstance(key, cst.BaseExpression):
             return
         decorated = decorated_by(self.tree, key)
-        for binding in self._bindings if decorated is not None else ():
+        for binding in self.tree.bindings if decorated is not None else ():
             if binding.node is decorated:
                 dependence.link(key, binding)
                 dependence.link(key, ("changed", decorated))

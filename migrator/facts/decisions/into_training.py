@@ -11,9 +11,12 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.consequences import Consequences
 from migrator.facts.dependence import Dependence, Key, Way
+from migrator.facts.dependence.regions import Regions
 from migrator.facts.dependence.spreading import Spread
+from migrator.facts.files.writes import Files
 from migrator.facts.names.packages import FRAMEWORKS
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
@@ -30,11 +33,21 @@ _RUN_BY_KERAS = frozenset({"__call__", "call", "build", "compute_loss", "update_
 
 
 class IntoTraining:
-    def __init__(self, tree: Tree, resolver: Resolver, training: Training, consequences: Consequences) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        sharding: Sharding,
+        files: Files,
+        harmless: Iterable[str] = (),
+    ) -> None:
+        """`harmless`: see Consequences."""
         self.tree = tree
         self.resolver = resolver
         self.training = training
-        self.consequences = consequences
+        self.regions = Regions(tree, resolver, training)
+        self.consequences = Consequences(tree, resolver, training, sharding, files, self.regions, harmless=harmless)
 
     @cached_property
     def dependence(self) -> Dependence:
@@ -47,7 +60,7 @@ class IntoTraining:
         def link_all(number: int, _: object) -> None:
             key = dependence.keys[number]
             if isinstance(key, cst.BaseExpression):
-                for chosen in self.consequences.regions.chosen_by(key, dependence):
+                for chosen in self.regions.chosen_by(key, dependence):
                     dependence.link(key, chosen, Way.CHOICE)
             link(number)
 

@@ -10,10 +10,9 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.data.sharding import Sharding
-from migrator.facts.decisions.consequences import HARMLESS, Consequences
+from migrator.facts.decisions.consequences import HARMLESS
 from migrator.facts.decisions.into_training import IntoTraining
 from migrator.facts.dependence import Key
-from migrator.facts.dependence.regions import Regions
 from migrator.facts.files.writes import Files
 from migrator.facts.names import api
 from migrator.facts.objects.kinds import origin
@@ -36,9 +35,8 @@ class LeftBehind:
         self.resolver = resolver
         self.training = training
         self.files = files
-        self.regions = Regions(tree, resolver, training)
-        consequences = Consequences(tree, resolver, training, sharding, files, self.regions)
-        self._into_training = IntoTraining(tree, resolver, training, consequences)
+        self._into_training = IntoTraining(tree, resolver, training, sharding, files)
+        self.regions = self._into_training.regions
 
     def by(self, statements: Sequence[cst.CSTNode]) -> str | None:
         """The name of something of that kind, empty where it has none; None where no such thing is changed."""

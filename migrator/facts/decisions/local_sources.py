@@ -138,14 +138,12 @@ class LocalSources:
         readers.update(self.sharding.reading.reading_along(iterators))
         numbers = self.training.kinds.numbers_turns
         beside = self.sharding.read_beside
-        for scope in self.tree.scopes.values():
-            for bindings in scope.bindings.values():
-                for binding in bindings:
-                    if binding.kind != "for" or binding.node not in readers or binding.value is None:
-                        continue
-                    iterated, _ = self._iteration.narrowed(binding.value, binding.path)
-                    if iterated not in beside and not numbers(binding.value, binding.path):
-                        found[binding] = Mark.VALUE
+        for binding in self.tree.bindings:
+            if binding.kind != "for" or binding.node not in readers or binding.value is None:
+                continue
+            iterated, _ = self._iteration.narrowed(binding.value, binding.path)
+            if iterated not in beside and not numbers(binding.value, binding.path):
+                found[binding] = Mark.VALUE
         found.update(dict.fromkeys(iterators, Mark.INSIDE))
         found.update({reader: Mark.VALUE for reader in readers if isinstance(reader, cst.Call)})
         for node in self.sharding.minibatches.nodes:

@@ -89,7 +89,7 @@ class WayBack:
         function = self._function_of(source)
         if function is None or self.tree.contains(call, source) or not self._runs(call, function):
             return None
-        ends = [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned_by_itself(function)
+        ends = self.resolver.returned_by_itself(function)
         return (function, call) if any(self.tree.contains(end, source) for end in ends) else None
 
     def _runs(self, call: cst.Call, function: FunctionLike) -> bool:

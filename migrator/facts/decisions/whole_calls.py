@@ -55,10 +55,9 @@ class WholeCalls:
     def _parts_bound(self) -> dict[cst.CSTNode, list[Binding]]:
         """The names that get a part of what a call returns: `word, state = model(word, state)`."""
         found: dict[cst.CSTNode, list[Binding]] = defaultdict(list)
-        for scope in self.tree.scopes.values():
-            for binding in (b for bindings in scope.bindings.values() for b in bindings):
-                if binding.kind == "assign" and binding.path and isinstance(binding.value, cst.Call):
-                    found[binding.value].append(binding)
+        for binding in self.tree.bindings:
+            if binding.kind == "assign" and binding.path and isinstance(binding.value, cst.Call):
+                found[binding.value].append(binding)
         return found
 
     def _may_be_whole(self, call: cst.Call, read: Collection[cst.CSTNode]) -> bool:

@@ -162,10 +162,8 @@ class Dependence(Graph):
                 self.link(node.msg, ("raised",))
             if kind in _OPERATIONS:
                 self._functions.link_operators(node)
-        for scope in self.tree.scopes.values():
-            for bindings in scope.bindings.values():
-                for binding in filter(self._is_bound, bindings):
-                    self._bindings.link(binding)
+        for binding in filter(self._is_bound, self.tree.bindings):
+            self._bindings.link(binding)
         for several in self.tree.attributes.values():
             for binding in filter(self._is_bound, several):
                 self._bindings.link(binding)

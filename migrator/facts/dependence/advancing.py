@@ -49,8 +49,7 @@ class Advancing:
         return any(isinstance(b.value, cst.Call) and not b.path and self._is_generator(b.value) for b in bindings)
 
     def _is_generator(self, call: cst.Call) -> bool:
-        functions = [v.node for v in self.resolver.values(call.func) if isinstance(v, Function)]
-        return any(self.tree.function_of(node) in functions for node in self.tree.all_of(cst.Yield))
+        return any(isinstance(v, Function) and v.node in self.tree.yields for v in self.resolver.values(call.func))
 
 
 def _is_made_iterator(value: Value) -> bool:

@@ -111,36 +111,25 @@ class CutShort:
             if isinstance(node, cst.GeneratorExp):
                 yield node.elt
                 continue
-            yield from (
-                item for function in functions_in(self.resolver, node.func) for item in self._yielded.get(function, ())
-            )
+            for function in functions_in(self.resolver, node.func):
+                values = [y.value for y in self.tree.yields.get(function, ()) if y.value is not None]
+                yield from (value.item if isinstance(value, cst.From) else value for value in values)
             if _MAPPING.isdisjoint(self.resolver.public(node.func)):
                 queue += [each for part in self._given(node) for each in self._lazies(part)]
             elif node.args:
-                yield from (r for f in functions_in(self.resolver, node.args[0].value) for r in self._returned(f))
+                yield from (
+                    r for f in functions_in(self.resolver, node.args[0].value) for r in self.resolver.returned(f)
+                )
 
     def _told_by_filter(self, lazy: cst.GeneratorExp | cst.Call) -> Iterator[cst.CSTNode]:
         """What decides whether a `filter` lets an item through."""
         if isinstance(lazy, cst.Call) and lazy.args and not _FILTERING.isdisjoint(self.resolver.public(lazy.func)):
-            yield from (r for f in functions_in(self.resolver, lazy.args[0].value) for r in self._returned(f))
+            yield from (r for f in functions_in(self.resolver, lazy.args[0].value) for r in self.resolver.returned(f))
 
     def _run_by(self, lazy: cst.GeneratorExp | cst.Call) -> Iterator[cst.CSTNode]:
         if isinstance(lazy, cst.Call):
             yield from functions_in(self.resolver, lazy.func)
             yield from (f for part in self._given(lazy)[:1] for f in functions_in(self.resolver, part))
-
-    def _returned(self, function: cst.FunctionDef | cst.Lambda) -> list[cst.BaseExpression]:
-        return [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
-
-    @cached_property
-    def _yielded(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
-        found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
-        for node in self.tree.all_of(cst.Yield):
-            function = self.tree.function_of(node)
-            value = node.value.item if isinstance(node.value, cst.From) else node.value
-            if function is not None and value is not None:
-                found[function].append(value)
-        return found
 
     # -- what has been asked for before ------------------------------------------------------------------------------
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from functools import cached_property
 from typing import Callable
 
 import libcst as cst
@@ -70,7 +68,7 @@ class Functions:
                     found[method] = None
             elif isinstance(value, (Parameter, Unknown, Element)) or is_member_of_unknown(value):
                 found.update(dict.fromkeys(self._methods_named(call)))
-        for function in self._called.get(call, ()):
+        for function in self.resolver.run_by.get(call, ()):
             if function.name.value != "__init__":
                 found.setdefault(function)
         return [function for function in found if self.may_run(call, function)]
@@ -109,14 +107,6 @@ class Functions:
         methods = (self.resolver.method(value.of, name) for name in ("__call__", "call"))
         return next((method for method in methods if method is not None), None)
 
-    @cached_property
-    def _called(self) -> dict[cst.Call, list[cst.FunctionDef]]:
-        found: dict[cst.Call, list[cst.FunctionDef]] = defaultdict(list)
-        for function in self.tree.functions:
-            for call in self.resolver.callers(function):
-                found[call].append(function)
-        return found
-
     def _methods_named(self, call: cst.Call) -> list[cst.FunctionDef]:
         """The methods of the script that a call on an object that is not seen may run."""
         if not isinstance(call.func, cst.Attribute):
@@ -126,16 +116,6 @@ class Functions:
     def returned(self, function: cst.CSTNode) -> list[cst.BaseExpression]:
         return self.resolver.returned_by_itself(function) if isinstance(function, cst.FunctionDef) else []
 
-    @cached_property
-    def yields(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
-        """What the generators of the script give, by function."""
-        found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
-        for node in self.tree.all_of(cst.Yield):
-            function = self.tree.function_of(node)
-            if function is not None and node.value is not None:
-                found[function].append(node.value)
-        return found
-
     def link_returned(self, function: cst.CSTNode, target: Key) -> None:
         if isinstance(function, cst.Lambda):
             self.graph.link(function.body, target)
@@ -144,8 +124,8 @@ class Functions:
                 self.graph.link(returned, target)
             if function.decorators:
                 self.graph.link(("changed", function), target)
-            for given in self.yields.get(function, ()):
-                self.graph.link(given, target, Way.INTO)
+            for given in self.tree.yields.get(function, ()):
+                self.graph.link(given.value, target, Way.INTO)
         self.graph.link(("returns", function), target, Way.CHOICE)
 
     def link_handed(self, call: cst.Call) -> None:

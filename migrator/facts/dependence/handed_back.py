@@ -29,7 +29,7 @@ class HandedBack:
         for function in functions:
             returned = [function.body] if isinstance(function, cst.Lambda) else self.functions.returned(function)
             yield from ((node, path) for node in returned)
-            yield from ((node, anywhere(path)) for node in self.functions.yields.get(function, ()))
+            yield from ((y.value, anywhere(path)) for y in self.tree.yields.get(function, ()) if y.value is not None)
         values = self.resolver.values(call.func)
         makes = [
             v

@@ -77,5 +77,4 @@ class Internals:
     @cached_property
     def _variables(self) -> list[Binding]:
         """What names are given, but those of functions, classes and modules."""
-        every = (b for scope in self.tree.scopes.values() for several in scope.bindings.values() for b in several)
-        return [b for b in every if b.kind not in ("import", "def", "class")]
+        return [b for b in self.tree.bindings if b.kind not in ("import", "def", "class")]

@@ -54,7 +54,7 @@ class Loops:
         return None if is_method else function
 
     def _returned(self, body: FunctionLike) -> list[list[cst.BaseExpression]] | None:
-        returned = [body.body] if isinstance(body, cst.Lambda) else self.resolver.returned_by_itself(body)
+        returned = self.resolver.returned_by_itself(body)
         found = [parts for node in returned if (parts := _parts(node)) is not None]
         return found if found and len(found) == len(returned) else None
 

@@ -296,11 +296,7 @@ class Regions:
             yield from self._changed_in(function, dependence, aside)
 
     def _yields(self, bodies: list[cst.CSTNode]) -> bool:
-        return any(self.tree.contains(body, node) for node in self._all_yields for body in bodies)
-
-    @cached_property
-    def _all_yields(self) -> list[cst.CSTNode]:
-        return list(self.tree.all_of(cst.Yield))
+        return any(self.tree.contains(body, node) for node in self.tree.all_of(cst.Yield) for body in bodies)
 
     def _is_bound_outside(self, binding: Binding, function: cst.CSTNode) -> bool:
         if isinstance(binding.target, cst.Attribute):
@@ -315,8 +311,7 @@ class Regions:
 
     @cached_property
     def _bindings(self) -> tuple[list[int], list[Binding]]:
-        found = [b for scope in self.tree.scopes.values() for bs in scope.bindings.values() for b in bs]
-        found += [b for bs in self.tree.attributes.values() for b in bs]
+        found = [*self.tree.bindings, *(b for bs in self.tree.attributes.values() for b in bs)]
         found = [b for b in found if b.kind not in ("def", "class", "import", "param") and b.node in self.tree.order]
         found.sort(key=lambda b: self.tree.order[b.node])
         return [self.tree.order[b.node] for b in found], found

@@ -111,7 +111,7 @@ class Meetings:
         return any(call in self._exchanges or self._runs_exchange(call) for call in self._calls_in(node))
 
     def _runs_exchange(self, call: cst.Call) -> bool:
-        functions = self._run_by.get(call, ())
+        functions = self.resolver.run_by.get(call, ())
         return bool(functions) and all(self._in_function(function) for function in functions)
 
     def _in_function(self, function: cst.CSTNode) -> bool:
@@ -142,15 +142,6 @@ class Meetings:
         for call in self.tree.calls:
             if any(map(_exchanges, self.resolver.public(call.func))):
                 found.add(call)
-        return found
-
-    @cached_property
-    def _run_by(self) -> dict[cst.Call, list[cst.CSTNode]]:
-        """The functions of the script that a call runs."""
-        found: dict[cst.Call, list[cst.CSTNode]] = {}
-        for function in self.tree.functions:
-            for call in self.resolver.callers(function):
-                found.setdefault(call, []).append(function)
         return found
 
     def _around(self, statement: cst.CSTNode, outer: cst.CSTNode | None) -> Iterator[cst.CSTNode]:

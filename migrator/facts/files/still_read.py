@@ -11,9 +11,10 @@ from migrator.facts.files.known import SUMMARY_WRITER
 from migrator.facts.files.meetings import Meetings
 from migrator.facts.files.paths import Paths, lies_in
 from migrator.facts.files.writes import Files
+from migrator.facts.objects.origins import Origins
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function
-from migrator.facts.program.tree import Tree, semantic_children
+from migrator.facts.program.tree import Tree
 
 _MOST_CALLS = 40  # ways by which a function comes to run
 # They are told where a file is, and do not read it now.
@@ -39,6 +40,7 @@ class StillRead:
         self.files = files
         self.paths = paths
         self.meetings = meetings
+        self._origins = Origins(resolver)
 
     def reads(self, first: cst.CSTNode, writing: Sequence[cst.Call]) -> Iterator[cst.Call]:
         """The calls that all workers may not be done with when the chief comes to the first statement of those in which
@@ -71,7 +73,7 @@ class StillRead:
             return False
         written = self.files.paths(write)
         if read in self.files.cached_downloads:
-            return self._takes_away(write) and any(self._is_made_of(path, read) for path in written)
+            return self._takes_away(write) and read in self._origins.behind_all(written)
         if read not in self.files.looks and read not in self.files.reads:
             return self._is_given(read, written)
         paths = self.files.paths(read)
@@ -92,28 +94,6 @@ class StillRead:
         values = self.resolver.values(write.func)
         is_method = isinstance(write.func, cst.Attribute) and _TAKES_AWAY.search(write.func.attr.value) is not None
         return is_method or any(isinstance(v, External) and _TAKES_AWAY.search(v.path) for v in values)
-
-    def _is_made_of(self, path: cst.CSTNode, download: cst.Call) -> bool:
-        """Whether the path is the one that the download gives, or made of that: the folder in which it lies."""
-        queue, passed = [path], {path}
-        for node in queue:
-            if node is download:
-                return True
-            given = [*semantic_children(node), *self._given(node)]
-            queue += [each for each in given if each not in passed]
-            passed.update(given)
-        return False
-
-    def _given(self, node: cst.CSTNode) -> list[cst.CSTNode]:
-        """What a name, an attribute or a parameter gets, and what a function of the script gives back."""
-        found: list[cst.CSTNode] = []
-        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else []
-        for binding in bindings if not isinstance(node, cst.Attribute) else self.resolver.bindings_of(node):
-            is_param = isinstance(binding.node, cst.Param)
-            found += self.resolver.given(binding.node) if is_param else [binding.value]  # type: ignore[arg-type,list-item]
-        for value in self.resolver.values(node.func) if isinstance(node, cst.Call) else ():
-            found += self.resolver.returned(value.node) if isinstance(value, Function) else []  # type: ignore[arg-type]
-        return [each for each in found if each is not None]
 
     def _is_given(self, call: cst.Call, written: Sequence[cst.BaseExpression]) -> bool:
         """Whether a call that nobody knows is given the path."""

@@ -212,7 +212,7 @@ class WorkerPaths:
         """What a name or an attribute is given, and a function of the script gives back; None for what is not seen."""
         found: list[cst.CSTNode | None] = []
         for function in self._run_by(node):
-            found += [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
+            found += self.resolver.returned(function)
         bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else []
         if isinstance(node, cst.Attribute) and not found:
             bindings = [*self.resolver.bindings_of(node), *self.resolver.class_bindings_of(node)]

@@ -32,9 +32,9 @@ class Decorated:
         self._known: dict[cst.FunctionDef, list[cst.BaseExpression]] = {}
         self._busy: set[cst.FunctionDef] = set()
 
-    def returned(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
+    def returned(self, function: FunctionLike) -> list[cst.BaseExpression]:
         """What a call of the function by its name gives: one of these."""
-        if not function.decorators or function in self._busy:
+        if isinstance(function, cst.Lambda) or not function.decorators or function in self._busy:
             return self.own(function)
         if function not in self._known:
             self._busy.add(function)
@@ -44,7 +44,7 @@ class Decorated:
                 self._busy.discard(function)
         return self._known[function]
 
-    def own(self, function: cst.FunctionDef | cst.Lambda) -> list[cst.BaseExpression]:
+    def own(self, function: FunctionLike) -> list[cst.BaseExpression]:
         """What the function itself returns."""
         if isinstance(function, cst.Lambda):
             return [function.body]

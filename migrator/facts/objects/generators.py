@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import cast
 
 import libcst as cst
@@ -21,7 +20,7 @@ class Generators:
         """The generator functions of the script whose generator the expression is."""
         if isinstance(node, cst.Call):
             functions = [v.node for v in self.resolver.values(node.func) if isinstance(v, Function)]
-            return [f for f in functions if isinstance(f, cst.FunctionDef) and f in self.yields]
+            return [f for f in functions if isinstance(f, cst.FunctionDef) and f in self.tree.yields]
         return (
             [f for made in self.made(node) for f in self.of(made)]
             if isinstance(node, (cst.Name, cst.Attribute))
@@ -38,14 +37,4 @@ class Generators:
                     found.append(value)
                 elif isinstance(value, cst.Name) and value is not node and not binding.path:
                     found.extend(self.made(value))
-        return found
-
-    @cached_property
-    def yields(self) -> dict[cst.FunctionDef, list[cst.Yield]]:
-        """What each generator function yields."""
-        found: dict[cst.FunctionDef, list[cst.Yield]] = {}
-        for node in self.tree.all_of(cst.Yield):
-            function = self.tree.function_of(node)
-            if function is not None:
-                found.setdefault(function, []).append(node)
         return found

@@ -359,10 +359,7 @@ class Indirect:
             if method is not None:
                 yield method
         for function in self._run_by(decorator):
-            returned = (
-                [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned_by_itself(function)
-            )
-            for node in returned:
+            for node in self.resolver.returned_by_itself(function):
                 for value in self.resolver.values(node):
                     yield from self._run_by(value)
 

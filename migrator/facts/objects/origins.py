@@ -8,7 +8,7 @@ from typing import Callable, cast
 import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Function, Object
+from migrator.facts.objects.values import Function
 from migrator.facts.program.tree import Binding, semantic_children
 from migrator.worklist import Worklist
 
@@ -43,7 +43,7 @@ class Origins:
                 for binding in self.resolver.reaching(part):
                     stack.extend(self.bound(binding))
             elif isinstance(part, cst.Attribute):
-                stack.extend(self._assigned(part))
+                stack.extend(b.value for b in self.resolver.bindings_of(part) if b.value is not None)
                 stack.append(part.value)
             elif not isinstance(part, (cst.Lambda, cst.FunctionDef, cst.ClassDef)):
                 stack.extend(semantic_children(part))
@@ -61,19 +61,10 @@ class Origins:
             value = value.elements[index].value
         return [value] if value is not None else []
 
-    def _assigned(self, node: cst.Attribute) -> list[cst.CSTNode]:
-        return [
-            binding.value
-            for owner in self.resolver.values(node.value)
-            if isinstance(owner, Object)
-            for binding in self.resolver.attribute_bindings(owner.of, node.attr.value)
-            if binding.value is not None
-        ]
-
     def _returned(self, call: cst.Call) -> list[cst.CSTNode]:
         return [
             returned
             for v in self.resolver.values(call.func)
-            if isinstance(v, Function) and isinstance(v.node, cst.FunctionDef)
+            if isinstance(v, Function)
             for returned in self.resolver.returned(v.node)
         ]

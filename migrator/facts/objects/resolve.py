@@ -7,6 +7,7 @@ together. Whatever it cannot follow becomes a `Parameter` or `Unknown`, never a 
 from __future__ import annotations
 
 import builtins
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -427,8 +428,6 @@ class Resolver:
         if isinstance(function, Class):
             return (Object(function, call),)
         if isinstance(function, Function):
-            if isinstance(function.node, cst.Lambda):
-                return self.values(function.node.body)
             return [v for node in self.returned(function.node) for v in self.values(node)]
         if (
             isinstance(function, Result)
@@ -555,6 +554,15 @@ class Resolver:
         if self.is_property(method):
             return [v for node in self.returned(method) for v in self.values(node)]
         return (Function(method, cls),)
+
+    @cached_property
+    def run_by(self) -> dict[cst.CSTNode, list[cst.FunctionDef]]:
+        """The functions that the calls run, see `callers`."""
+        found: dict[cst.CSTNode, list[cst.FunctionDef]] = defaultdict(list)
+        for function in self.tree.functions:
+            for call in self.callers(function):
+                found[call].append(function)
+        return found
 
     def properties(self, node: cst.Attribute) -> list[cst.FunctionDef]:
         """The methods that run where the attribute is read."""

@@ -359,6 +359,21 @@ class Tree:
         found = [cast(Node, node) for kind in kinds for node in self._by_kind.get(kind, ())]
         return sorted(found, key=self.order.__getitem__)
 
+    @cached_property
+    def yields(self) -> dict[cst.CSTNode, list[cst.Yield]]:
+        """What makes generators of functions, by these."""
+        found: dict[cst.CSTNode, list[cst.Yield]] = defaultdict(list)
+        for node in self.all_of(cst.Yield):
+            function = self.function_of(node)
+            if function is not None:
+                found[function].append(node)
+        return found
+
+    @cached_property
+    def bindings(self) -> list[Binding]:
+        """Those of all names, scope by scope."""
+        return [b for scope in self.scopes.values() for several in scope.bindings.values() for b in several]
+
     def targets_in(self, parts: Sequence[cst.CSTNode]) -> list[Target]:
         """The names, attributes and items that anything in there gives another value, or takes the value from."""
         return [cast(Target, target) for target in self.targets if self.is_in(target, parts)] if parts else []

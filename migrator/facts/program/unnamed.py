@@ -45,7 +45,7 @@ class Unnamed:
     def is_unnamed(self, owner: cst.FunctionDef | cst.ClassDef) -> bool:
         """Whether the program neither names it nor may look it up by a name that no reader sees."""
         name = owner.name.value
-        named = self._looks_names_up or any(n is not owner.name for n in self.tree.names[name])
+        named = self.looks_names_up or any(n is not owner.name for n in self.tree.names[name])
         return not named and name not in self._texts
 
     @cached_property
@@ -53,7 +53,7 @@ class Unnamed:
         return any(self.tree.names[name] for name in _OF_SUBCLASSES)
 
     @cached_property
-    def _looks_names_up(self) -> bool:
+    def looks_names_up(self) -> bool:
         """Whether functions may be found by names that no reader sees: `globals()["train_" + kind]`."""
         found = (*finders(self.tree), *self.tree.names["getattr"])
         return any(not self._names_a_literal(node) for node in found)

@@ -18,7 +18,7 @@ from migrator.facts.objects.met_alike import UNCERTAIN, is_main
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Member, Result, Value, calls
 from migrator.facts.program.syntax import argument, is_none
-from migrator.facts.program.tree import FunctionLike, Tree
+from migrator.facts.program.tree import Tree
 from migrator.facts.randomness.chance import takes_random_state
 from migrator.facts.randomness.draws import GENERATOR_MAKERS
 from migrator.facts.randomness.entropy import is_own, is_unseeded
@@ -106,7 +106,7 @@ class EarlyDraws:
             importer = self.tree.module_of(node)
             return _together([self._run(file)[0] for each, file in self._imported[importer] if each is node])
         values = self.resolver.values(node.func)
-        effects = [self._run(function)[0] for function in self._called.get(node, ())]
+        effects = [self._run(function)[0] for function in self.resolver.run_by.get(node, ())]
         effects += [self._run(v.node)[0] for v in values if isinstance(v, Function) and isinstance(v.node, cst.Lambda)]
         # Of what a function is given to call, it is not known that it does.
         handed = [v.node for arg in node.args for v in self.resolver.values(arg.value) if isinstance(v, Function)]
@@ -115,14 +115,6 @@ class EarlyDraws:
         )
         ran = _together(effects)
         return Effect(ran.draws | draws, ran.seeds | self._seeded_by(node, values))
-
-    @cached_property
-    def _called(self) -> dict[cst.Call, list[FunctionLike]]:
-        found: dict[cst.Call, list[FunctionLike]] = defaultdict(list)
-        for function in self.tree.functions:
-            for call in self.resolver.callers(function):
-                found[call].append(function)
-        return found
 
     def _seeded_by(self, call: cst.Call, values: Collection[Value]) -> frozenset[str]:
         """The generators that the call gives a seed which all workers have: neither none nor the time of day."""

@@ -73,8 +73,7 @@ class Carried:
         """What the functions return that `value_and_gradient` is given in place of a loss."""
         for value in self.resolver.values(loss):
             if isinstance(value, Function):
-                node = value.node
-                yield from [node.body] if isinstance(node, cst.Lambda) else self.resolver.returned(node)
+                yield from self.resolver.returned(value.node)
 
     @cached_property
     def _dependence(self) -> Dependence:

@@ -242,11 +242,7 @@ class GradientFlow:
     def _returned(self, functions: Sequence[FunctionLike], call: cst.Call, part: Part) -> list[Part]:
         if call in part.way or len(part.way) >= _MOST_CALLS:
             return []
-        returned = [
-            node
-            for function in functions
-            for node in ([function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function))
-        ]
+        returned = [node for function in functions for node in self.resolver.returned(function)]
         return [Part(node, part.path, (*part.way, call)) for node in returned]
 
     def _is_pure(self, part: Part, seen: set[Part], depth: int) -> bool:

@@ -40,10 +40,7 @@ class LookedAt:
     def are_given_back(self, call: cst.CSTNode, functions: Iterable[FunctionLike]) -> bool:
         """Whether one of the functions returns what is made of these gradients."""
         reached = self.locality.reached_from(cst.ensure_type(call, cst.Call))
-        returned = (
-            r for f in functions for r in (self.resolver.returned(f) if isinstance(f, cst.FunctionDef) else [f.body])
-        )
-        return any(reached.of(node) & ~Mark.CHOSEN for node in returned)
+        return any(reached.of(node) & ~Mark.CHOSEN for f in functions for node in self.resolver.returned(f))
 
     def _functions(self, call: cst.Call) -> list[Value | None]:
         return list(self.resolver.values(call.func)) or [None]

@@ -124,11 +124,8 @@ class Trained:
         if update.variables is None:
             yield Unheld(update.call, "which weights it trains is not said")
             return
-        listed: list[cst.BaseExpression] = []
-        for value in self.resolver.values(update.variables):
-            if isinstance(value, Function):
-                node = value.node
-                listed += [node.body] if isinstance(node, cst.Lambda) else self.resolver.returned(node)
+        given = (v.node for v in self.resolver.values(update.variables) if isinstance(v, Function))
+        listed = [node for function in given for node in self.resolver.returned(function)]
         for weights in listed or [update.variables]:
             yield from self._behind(weights, set())
 

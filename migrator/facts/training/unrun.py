@@ -40,8 +40,9 @@ def unrun(tree: Tree, resolver: Resolver, unnamed: Unnamed) -> list[cst.Function
         if function.decorators or name.startswith(("_", "test")):
             continue
         if cls is not None:
-            is_unrun = unnamed.is_inside(function) or (
-                asked_for is not None and name not in asked_for and _is_networks_own(tree, resolver, Class(cls))
+            is_asked_for = unnamed.looks_names_up or name in asked_for
+            is_unrun = _is_networks_own(tree, resolver, Class(cls)) and (
+                unnamed.is_inside(function) or not is_asked_for
             )
         else:
             own = sum(isinstance(node, cst.Name) and node.value == name for node in nodes_in(function))
@@ -51,11 +52,8 @@ def unrun(tree: Tree, resolver: Resolver, unnamed: Unnamed) -> list[cst.Function
     return found
 
 
-def _asked_for(tree: Tree, texts: Iterable[str]) -> set[str] | None:
-    """The names by which the program, or a library, may ask for a method; None where it may be any."""
-    getters = (call for call in tree.calls if isinstance(call.func, cst.Name) and call.func.value == "getattr")
-    if any(len(call.args) < 2 or not isinstance(call.args[1].value, cst.SimpleString) for call in getters):
-        return None
+def _asked_for(tree: Tree, texts: Iterable[str]) -> set[str]:
+    """The names by which the program, or a library, asks for methods."""
     names = {attribute.attr.value for attribute in tree.all_of(cst.Attribute)}
     names.update(pattern.key.value for pattern in tree.all_of(cst.MatchKeywordElement))
     names |= {name.value for several in tree.names.values() for name in several if _is_read_in_class(tree, name)}

@@ -11,7 +11,7 @@ import libcst as cst
 from migrator.facts.names import api
 from migrator.facts.names.packages import STANDARD_LIBRARY
 from migrator.facts.objects.defaults import DEFAULTDICT
-from migrator.facts.objects.kinds import Kinds, is_of_other_library
+from migrator.facts.objects.kinds import Kinds, is_of_other_library, origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import (
     Class,
@@ -217,9 +217,20 @@ class Unsupported:
                 continue
             yield UnsupportedTraining(
                 call,
-                "this looks like Keras's `fit`, but what the model is cannot be seen here",
+                "this looks like Keras's `fit`, but what the model is cannot be seen here"
+                + self._from_elsewhere(values),
                 "give the model a name of its own where it is built in this file, or port this call by hand",
             )
+
+    def _from_elsewhere(self, values: tuple[Value, ...]) -> str:
+        """Which package, or file that is not given, the model or its class comes from; empty where that is not seen."""
+        classes = [cls for v in values if isinstance(v, Object) for cls in self.resolver.lineage(v.of)]
+        bases = [base for cls in classes for arg in cls.node.bases for base in self.resolver.values(arg.value)]
+        paths = map(origin, [*bases, *(v for v in values if isinstance(v, (External, Result)))])
+        for path in paths:
+            if path and not path.startswith(_MEASURING) and path.partition(".")[0] not in STANDARD_LIBRARY:
+                return f": it comes from `{path}`, which is not among the files"
+        return ""
 
     def _may_be_model(self, values: tuple[Value, ...]) -> bool:
         """Whether what is not seen here is made of a model, or may be one that is compiled and trained nowhere else."""

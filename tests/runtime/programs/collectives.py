@@ -50,6 +50,16 @@ def check_structures_and_none_come_back_as_they_were() -> None:
     assert lockstep.all_reduce(None) is None
 
 
+def check_what_is_gone_through_once_comes_back_as_a_list() -> None:
+    ranks = [*range(SIZE)]
+    reduced = lockstep.all_reduce((value + RANK for value in (1, 5)), reduction="sum")
+    assert reduced == [SIZE + sum(ranks), 5 * SIZE + sum(ranks)]
+    assert lockstep.all_gather(map(np.array, ([RANK], [-RANK])))[0].tolist() == ranks
+    first, second = lockstep.shard_batch((rows[:SIZE] for rows in (np.arange(9), -np.arange(9))), loss="sum")
+    assert first.tolist() == [RANK]
+    assert second.tolist() == [-RANK]
+
+
 def check_every_dtype() -> None:
     for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64):
         reduced = lockstep.all_reduce(tf.cast(tf.fill([3], RANK), dtype))
