@@ -393,7 +393,11 @@ class Expressions:
         agreed: list[Value] = []
         if isinstance(node, cst.GeneratorExp):
             self.run.evaluations.note_part()  # of which some may run behind the call
-        if self._clauses(node.for_in, inner, agreed):
+        if isinstance(node, (cst.ListComp, cst.GeneratorExp)) and (items := self._one_by_one(node, inner)):
+            made = Container(kind, Site(node, (*frame.context, len(items))))
+            for place, item in enumerate(items):
+                self.run.heap.store(made, place, item)
+        elif self._clauses(node.for_in, inner, agreed):
             if isinstance(node, cst.DictComp):
                 value = self.run.chosen(self.eval(node.value, inner), agreed)
                 self.run.objects.store_item(v.of(made), self.eval(node.key, inner), value, node)
@@ -404,6 +408,22 @@ class Expressions:
                     return several
                 self.run.heap.store(made, None, item)
         return v.of(made)
+
+    def _one_by_one(self, node: cst.ListComp | cst.GeneratorExp, frame: Frame) -> list[Value]:
+        """The items, where one is made of each of the few values that a tuple or list has; empty of others."""
+        clause = node.for_in
+        if clause.ifs or clause.inner_for_in is not None:
+            return []
+        given = self.run.objects.sequence_items(self.eval(clause.iter, frame)) or []
+        if not 1 < len(given) <= v.MOST_ITEMS or NOTHING in given:
+            return []
+        found = []
+        for value in (self.run.libraries.read(each, clause) for each in given):
+            self.run.statements.bind(clause.target, value, frame)
+            found.append(self.eval(node.elt, frame))
+        # What is made in a turn may read the name in a later one.
+        self.run.statements.bind(clause.target, self.run.libraries.read(v.join_all(given), clause), frame)
+        return found
 
     def _clauses(self, clause: cst.CompFor, frame: Frame, agreed: list[Value]) -> bool:
         """Goes through the clauses; false where there is nothing to go through. `agreed` gets what decides which items

@@ -80,11 +80,42 @@ def compared(left: Value, right: Value) -> Value | None:
     one, other = left.data, right.data
     if one is None or other is None or left.objects or right.objects:
         return None
-    is_exact = not any(d.several or d.multiple_of or d.masked or blocks(d) > 1 for d in (one, other))
+    is_exact = _is_exact(one) and _is_exact(other)
     is_alike = _measured(one) is not None and _measured(one) == _measured(other)
     if not (is_exact and is_alike and len(one.counts) == 1 and one.counts == other.counts):
         return None
     return Value(Data(needs=one.needs | other.needs))
+
+
+def _is_exact(data: Data) -> bool:
+    """Whether the number, or shape, is that of one batch, and nothing is added to it."""
+    return not (data.several or data.multiple_of or data.masked) and blocks(data) == 1
+
+
+def taken_apart(data: Data, sizes: Sequence[Value]) -> list[Data] | None:
+    """`tf.split(z, [n, m])` where these are the numbers of rows of the batches in it, in their order; None for other
+    sizes."""
+    cut, told = data.placement, [size.data for size in sizes if size.data is not None and not size.objects]
+    if not isinstance(cut, Sharded) or cut.axis or cut.rows != "one" or not 1 < cut.blocks == len(sizes) == len(told):
+        return None
+    if len(data.counts) != cut.blocks or any(
+        size.placement != ROWS or not _is_exact(size) or size.counts != (count,)
+        for size, count in zip(told, data.counts)
+    ):
+        return None
+    needs = data.needs.union(*(size.needs for size in told))
+    return [
+        replace(
+            data,
+            placement=replace(cut, blocks=1),
+            counts=size.counts,
+            needs=needs,
+            batch=size.batch or data.batch,
+            shape=None,
+            rows=None,
+        )
+        for size in told
+    ]
 
 
 def _measured(data: Data) -> int | str | None:

@@ -13,6 +13,7 @@ from migrator.analysis import same_batch
 from migrator.analysis import values as v
 from migrator.analysis.classes import CUT
 from migrator.analysis.libraries.python.holders import is_namespace
+from migrator.analysis.libraries.python.iterating import listed
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded, Unknown
@@ -57,6 +58,7 @@ class Shares:
 
     def _rows(self, node: cst.CSTNode, value: Value) -> Value:
         """A worker's part of what a loop has made; a number beside it, the label of a bag of samples, has no rows."""
+        value = listed(self.run, value, node)
         is_number = _is_number(value)
         (self.run.numbers if is_number else self.run.batches).add(node)
         return value if is_number else same_batch.named(self.share(value, node), Site(node, ()))

@@ -96,6 +96,8 @@ class Slice:
     cut_at: tuple[Any, ...] = ()
 
 
+# Of a tuple or list, of which each is told by itself where something is made of them one by one.
+MOST_ITEMS = 8
 _NO_REPAIRS: frozenset[Repair] = frozenset()
 _NO_BATCH: frozenset[Any] = frozenset()
 _NOT_FILLED: frozenset[tuple[cst.CSTNode, bool]] = frozenset()

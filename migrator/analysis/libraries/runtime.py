@@ -11,6 +11,7 @@ from migrator.analysis import lookups, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.python.iterating import listed
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Sharded
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Repair, Site, Value
@@ -135,7 +136,7 @@ def _shares(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value:
     if path.endswith("shard_batches"):
         return run.libraries.datasets.cut(first, node)
     whole = _names(run, args.keywords.get("whole", NOTHING))
-    parts = [run.shares.share(x, whole=whole) for x in args.positional]
+    parts = [run.shares.share(listed(run, x, node), whole=whole) for x in args.positional]
     if args.rest is not NOTHING:  # `shard_arrays(*train)` gives a list, of as many
         found = Container("list", Site(node, ()))
         run.heap.store(found, None, v.join_all([*parts, run.shares.share(args.rest)]))

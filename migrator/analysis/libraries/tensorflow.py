@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import in_place, same_batch
+from migrator.analysis import in_place, row_counts, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
@@ -341,6 +341,17 @@ def may_set(run: Run, args: Arguments, result: Value) -> None:
                 run.heap.store(atom, "content", Value(replace(data, constant=NOT_CONSTANT, whole=False)))
 
 
+def _split(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`tf.split(value, sizes)`: by the sizes of the batches that a concat has put together it gives these back."""
+    value, axis = args.get("value", 0) or NOTHING, args.get("axis", 2)
+    sizes = run.objects.sequence_items(args.get("num_or_size_splits", 1) or NOTHING)
+    if sizes is not None and value.data is not None and not value.objects and (axis is None or axis.constant == 0):
+        parts = row_counts.taken_apart(value.data, sizes)
+        if parts is not None:
+            return v.of(Tuple(tuple(map(Value, parts))))
+    return run.libraries.unread("tensorflow.split", args, node, frame)
+
+
 _ADDING = frozenset({"assign_add", "assign_sub"})
 _SETTING = {
     **{f"tensorflow.{of}{name}": name in _ADDING for name in api.SETTING_VARIABLES for of in ("", "Variable.")},
@@ -349,6 +360,7 @@ _SETTING = {
 }
 FUNCTIONS: dict[str, Handler] = {
     **{path: _add if adds else _set for path, adds in _SETTING.items()},
+    "tensorflow.split": _split,
     "tensorflow.function": _function,
     LATER: _function,
     CHECKPOINT: _checkpoint,

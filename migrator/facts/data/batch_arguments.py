@@ -56,9 +56,17 @@ class BatchArguments:
             return self._is_of(function, owner) and (not is_array or self.reads.is_record(owner))
         if isinstance(node, cst.Subscript) and takes_all(node.slice[0].slice):  # a column of it: `users[:, 0]`
             return self._is_of(function, node.value)
+        if isinstance(node, cst.Subscript) and self._takes_part(node):
+            return self._is_of(function, node.value)
         return isinstance(node, cst.Name) and all(
             b.kind == "param" or self.tree.function_of(b.node) is function for b in self.resolver.reaching(node)
         )
+
+    def _takes_part(self, node: cst.Subscript) -> bool:
+        """`labels[0]` of `step(x, (y[i : i + n], z[i : i + n]))`, which is one of the arrays and no row of one."""
+        index = node.slice[0].slice if len(node.slice) == 1 else None
+        is_place = isinstance(index, cst.Index) and isinstance(index.value, cst.Integer)
+        return is_place and self.rows.of(node.value) is None and bool(self.rows.parts(node.value))
 
     def _in_callers(self, function: cst.FunctionDef, update: Update) -> list[Cut] | None:
         cuts: list[Cut] = []

@@ -14,6 +14,7 @@ import libcst as cst
 
 from migrator.edits import Refusal
 from migrator.facts.names import api
+from migrator.facts.objects.generators import Generators
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, calls
 from migrator.facts.program.tree import Binding, Tree
@@ -79,10 +80,17 @@ def _path(value: Value) -> str:
     return value.path if isinstance(value, External) else ""
 
 
+def _as_made(node: cst.CSTNode | None) -> cst.CSTNode | None:
+    """The `rng.normal(size=(8, 2))` of `rng.normal(size=(8, 2)).astype("float32")`."""
+    is_cast = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "astype"
+    return cst.ensure_type(cst.ensure_type(node, cst.Call).func, cst.Attribute).value if is_cast else node
+
+
 class BatchShapes:
     def __init__(self, tree: Tree, resolver: Resolver) -> None:
         self.tree = tree
         self.resolver = resolver
+        self._generators = Generators(tree, resolver)
 
     def of(self, use: cst.BaseExpression, loop: cst.CSTNode) -> list[Made | Size] | None:
         """What the size shapes where it is used, `loop` being the code that runs for each batch; None in doubt."""
@@ -96,6 +104,9 @@ class BatchShapes:
         seen = (*seen, use)
         maker = self._maker(use)
         if maker is not None:
+            taken = self._taken_of_generator(loop, maker)
+            if taken is not None:
+                return taken
             return [Made(maker)] if self._is_for(loop, maker, ()) else self._made_by_callers(loop, maker)
         if self._is_new_shape(use):
             return [Size(use)] if self._is_for(loop, use, ()) else None
@@ -140,6 +151,40 @@ class BatchShapes:
             if self._is_for(loop, caller, ()):
                 found.append(Made(caller))
             elif not self._is_apart(loop, caller, set()):
+                return None
+        return found or None
+
+    def of_generator(self, use: cst.BaseExpression, loop: cst.CSTNode) -> list[Made | Size]:
+        """What is made for training by the generator that is given the size; nothing where it is given to another."""
+        call = self._call_given(use)
+        return self.of(use, loop) or [] if call is not None and self._generators.of(call) else []
+
+    def _taken_of_generator(self, loop: cst.CSTNode, maker: cst.BaseExpression) -> list[Made | Size] | None:
+        """The calls of `next` for training that take the tensor, of a generator that gives such ones only, to nothing
+        else."""
+        function = self.tree.function_of(maker)
+        given = [each.value for each in self.tree.yields.get(function, ())] if function is not None else []
+        queue: list[cst.BaseExpression] = [*self.resolver.callers(function)] if function is not None else []
+        found: list[Made | Size] = []
+        seen: set[cst.CSTNode] = set()
+        while queue and len(given) == 1 and _as_made(given[0]) is maker:
+            node = queue.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            owner = self.tree.parent[node]
+            call = self._call_given(node)
+            values = self.resolver.values(call.func) if call is not None else ()
+            if isinstance(owner, cst.Assign) and len(owner.targets) == 1:
+                reads = self.loads_of(owner.targets[0].target)
+                if not isinstance(owner.targets[0].target, cst.Name):
+                    return None
+                queue += reads
+            elif call is not None and values and all(isinstance(v, Function) for v in values):
+                queue += [read for v in values if isinstance(v, Function) for read in self.loads_of_parameter(v, node)]
+            elif call is not None and set(values) == {External("builtins.next")} and self._is_for(loop, call, ()):
+                found.append(Made(call))
+            else:
                 return None
         return found or None
 

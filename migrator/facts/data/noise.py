@@ -52,13 +52,21 @@ class Noise:
                 yield from (made for made in self.shapes.of(number, bodies[0]) or () if isinstance(made, Made))
 
     def _states(self, number: cst.Integer, body: cst.CSTNode) -> list[Made]:
-        """What is made of the number, where all of that are first states."""
+        """What is made of the number, where all of that are first states, or what generators make for a model."""
         filled = self.shapes.drawn_for(number, _FILLED)
         if filled is None and not self._is_given(number):
             return []
         found = self.shapes.of(number, body) or []
-        states = [made for made in found if isinstance(made, Made) and self._is_first_state(made.node)]
+        states = [
+            made
+            for made in found
+            if isinstance(made, Made)
+            and (self._is_first_state(made.node) or (self._is_next(made.node) and self._is_batch_of_model(made.node)))
+        ]
         return states if len(states) == len(found) else []
+
+    def _is_next(self, made: cst.BaseExpression) -> bool:
+        return isinstance(made, cst.Call) and self.resolver.public_alone(made.func) == ["builtins.next"]
 
     def _is_given(self, number: cst.Integer) -> bool:
         """Whether a function or class of the script is given it."""

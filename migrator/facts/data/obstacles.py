@@ -327,6 +327,8 @@ class Obstacles:
                 if shapes is None:
                     return self._refuse_size(use)
                 found += shapes
+            elif bodies:
+                found += self._batch_shapes.of_generator(use, bodies[0])
         return found
 
     def _refuse_size(self, use: cst.BaseExpression) -> Refusal:

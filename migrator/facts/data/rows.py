@@ -163,10 +163,12 @@ class RowFinder:
     def parts(self, node: cst.BaseExpression) -> list[Rows]:
         """The rows in the tuple that `next` gives of a generator, or that a list holds which the script fills; empty
         where they are not all seen."""
+        if isinstance(node, (cst.Tuple, cst.List, cst.Dict)) or self._makes_dictionary(node):
+            return self._displayed(node)
         if isinstance(node, cst.Name):
             bindings = self.resolver.reaching(node)
             value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
-            if isinstance(value, cst.Call) and not bindings[0].path:
+            if isinstance(value, (cst.Call, cst.Tuple, cst.Dict)) and not bindings[0].path:
                 return self.parts(value)
         if not isinstance(node, cst.Call) or External("builtins.next") not in self.resolver.values(node.func):
             return self._held(node) if isinstance(node, (cst.Name, cst.Subscript)) else []
@@ -174,6 +176,17 @@ class RowFinder:
         lengths = {len(y.elements) if isinstance(y, (cst.Tuple, cst.List)) else 0 for y in yielded}
         found = [self.of(node, (i,)) for i in range(lengths.pop() if len(lengths) == 1 else 0)]
         return [rows for rows in found if rows is not None] if all(found) else []
+
+    def _makes_dictionary(self, node: cst.BaseExpression) -> bool:
+        return isinstance(node, cst.Call) and self.resolver.public_alone(node.func) == ["builtins.dict"]
+
+    def _displayed(self, node: cst.BaseExpression) -> list[Rows]:
+        """`{"a": x[i : i + n], "b": y[i : i + n]}`, `dict(…)` of such, and what the script puts in later."""
+        each = [
+            self.several(part.node) if isinstance(part.node, cst.BaseExpression) and not part.path else []
+            for part in self.contents.held(node)
+        ]
+        return [rows for found in each for rows in found] if all(each) and not _unpacks(node) else []
 
     def _held(self, node: cst.BaseExpression) -> list[Rows]:
         """`batches[i]`, and the `batch` of a loop over `batches`, of `[(x[i : i + n], y[i : i + n]) for i in …]`."""
@@ -248,6 +261,12 @@ class RowFinder:
 
     def _text(self, node: cst.CSTNode) -> str:
         return self.tree.modules[0].code_for_node(node)
+
+
+def _unpacks(node: cst.BaseExpression) -> bool:
+    """`(x, *rest)`, `{**batch}`"""
+    starred = (cst.StarredElement, cst.StarredDictElement)
+    return isinstance(node, (cst.Tuple, cst.List, cst.Dict)) and any(isinstance(e, starred) for e in node.elements)
 
 
 def _if_all(found: Iterator[Rows | None]) -> Rows | None:

@@ -292,6 +292,7 @@ class Contents:
         """What the list or dictionary that an expression makes holds: what is written out there, and what the script
         adds to it under the name that it is given."""
         written: list[cst.CSTNode] = []
+        copied: list[Part] = []
         if isinstance(collection, (*_DISPLAYS, cst.Dict)):
             written = [element.value for element in collection.elements]
         elif isinstance(collection, (cst.ListComp, cst.SetComp)):
@@ -302,6 +303,7 @@ class Contents:
             return [Part(arg.value, (None,) if arg.star else ()) for arg in collection.args]
         elif isinstance(collection, cst.Call) and External("builtins.dict") in self.resolver.values(collection.func):
             written = [arg.value for arg in collection.args if arg.keyword is not None]
+            copied = [Part(arg.value, (None,)) for arg in collection.args if arg.keyword is None]
         elif not isinstance(collection, cst.Call):
             return []
         assigned = self.tree.parent.get(collection)
@@ -310,7 +312,12 @@ class Contents:
         containers = [self._container(name) for name in named]
         stored = [pair for container in containers for pair in self._stored.get(container, ())]
         extended = [Part(value, (None,)) for container in containers for value in self._extended.get(container, ())]
-        return [*map(Part, written), *(Part(value, () if steps else (None,)) for steps, value in stored), *extended]
+        return [
+            *map(Part, written),
+            *copied,
+            *(Part(value, () if steps else (None,)) for steps, value in stored),
+            *extended,
+        ]
 
     def _stored_in(self, node: cst.Name | cst.Attribute, part: Part) -> Iterator[Part]:
         for steps, value in self._stored.get(self._container(node), ()):
@@ -374,8 +381,9 @@ class Contents:
             keywords = [
                 a.value for a in call.args if a.keyword is not None and path[:1] in ((a.keyword.value,), (None,))
             ]
-            same = [part.at(arg.value) for arg in call.args[:1] if arg.keyword is None and not arg.star]
-            return Parts([*same, *(part.at(node, path[1:]) for node in keywords)], len(call.args) < 2)
+            same = [part.at(arg.value) for arg in call.args if arg.keyword is None and arg.star != "*"]
+            is_whole = not any(arg.star == "*" for arg in call.args)
+            return Parts([*same, *(part.at(node, path[1:]) for node in keywords)], is_whole)
         if paths & _REORDERING and given:
             return Parts([part.at(given[0], _anywhere(path))], bool(path) or "builtins.sorted" in paths)
         positional = [arg for arg in call.args if arg.keyword is None]

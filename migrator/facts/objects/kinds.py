@@ -141,19 +141,11 @@ class Kinds:
 
     def numbers_turns(self, iterated: cst.CSTNode, path: tuple[int, ...]) -> bool:
         """Whether that part of a `for` target numbers the turns: `step` of `for step, batch in enumerate(dataset)`, of
-        `tqdm(enumerate(dataset))`, or of `dataset.enumerate()`, `tqdm(dataset.enumerate())`."""
+        `tqdm(enumerate(dataset))`, or of `dataset.enumerate()`, `dataset.enumerate().take(4)`."""
         if path[:1] != (0,):
             return False
         while isinstance(iterated, cst.Call) and iterated.args and self._is_share(iterated):
             iterated = iterated.args[0].value  # of which numbers of batches are not shared out
-        while isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
-            owner = iterated.func.value
-            if iterated.func.attr.value == "enumerate":
-                values = self._resolver.values(owner)
-                return bool(values) and all(map(is_dataset, values))
-            if iterated.func.attr.value not in _KEEPING_NUMBERS:
-                break
-            iterated = owner
         values = self._resolver.values(iterated)
         return bool(values) and all(is_call_of(value, "builtins.enumerate") or _is_numbered(value) for value in values)
 
@@ -209,8 +201,10 @@ def _is_compile(call: cst.Call) -> bool:
 
 
 def _is_numbered(value: Value) -> bool:
-    """`dataset.enumerate()`"""
+    """`dataset.enumerate()`, `dataset.enumerate().take(4)`"""
     made = value.function if isinstance(value, Result) else None
+    while isinstance(made, Member) and made.name in _KEEPING_NUMBERS and isinstance(made.owner, Result):
+        made = made.owner.function
     return isinstance(made, Member) and made.name == "enumerate" and is_dataset(made.owner)
 
 

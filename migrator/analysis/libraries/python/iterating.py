@@ -108,23 +108,35 @@ def _leaf_of(run: Run, value: Value, depth: int) -> Value:
 
 def gone_through(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Arguments:
     """The arguments of a function that knows nothing of `map(…)` and the like, with lists of what these give."""
+    is_any = any(isinstance(x.only, Made) and x.only.path.startswith(_LAZY) for x in args.positional)
+    return args.mapped(lambda value: listed(run, value, node, frame.context)) if is_any else args
 
-    def is_lazy(value: Value) -> bool:
-        return isinstance(value.only, Made) and value.only.path.startswith(_LAZY)
 
-    def listed(value: Value) -> Value:
-        only = value.only
-        if not isinstance(only, Made) or not is_lazy(value):
-            return value
-        item = lazy_elements(run, only, node, node) or NOTHING
-        several = one_each.of_each(run, value, item)
-        if several is not None:
-            return several
-        made = Container("list", Site(node, frame.context))
-        run.heap.store(made, None, item)
-        return v.of(made)
+def listed(run: Run, value: Value, node: cst.CSTNode, context: tuple[int, ...] = ()) -> Value:
+    """The list of what `map(…)` and the like give; all else as it is."""
+    only = value.only
+    if not isinstance(only, Made) or not only.path.startswith(_LAZY):
+        return value
+    items = _mapped_one_by_one(run, only, node)
+    item = v.join_all(items) if items else lazy_elements(run, only, node, node) or NOTHING
+    several = one_each.of_each(run, value, item)
+    if several is not None:
+        return several
+    made = Container("list", Site(node, (*context, len(items)) if items else context))
+    for place, each in enumerate(items or [item]):
+        run.heap.store(made, place if items else None, each)
+    return v.of(made)
 
-    return args.mapped(listed) if any(map(is_lazy, args.positional)) else args
+
+def _mapped_one_by_one(run: Run, atom: Made, node: cst.CSTNode) -> list[Value]:
+    """What `map(function, (x, y))` gives for each of the few values of a tuple or list; empty of others."""
+    given = [run.heap.load(atom, i) for i in run.heap.fields(atom) if isinstance(i, int)]
+    several = [run.objects.sequence_items(x) or [] for x in given[1:]]
+    lengths = {len(items) for items in several}
+    if atom.path != f"{_LAZY}map" or len(lengths) != 1 or not 1 < lengths.pop() <= v.MOST_ITEMS:
+        return []
+    frame = run.frames[run.tree.module_of(node)]
+    return [run.calls.call(given[0], Arguments([*each]), node, frame) for each in zip(*several)]
 
 
 def _next(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
