@@ -222,7 +222,7 @@ class Statements:
         endless: bool = False,
         several: int = 1,
     ) -> None:
-        """Runs the body until that changes nothing; in each of `several` turns, which are entered one after the other."""
+        """Runs the body until that changes nothing, in each of `several` turns, that are entered one by one."""
         state = frame.names
         loop = Loop()
         ends: list[Names | None] = []

@@ -245,7 +245,7 @@ class Accumulators:
             if variable is not None:
                 yield variable
         elif isinstance(node, cst.Attribute):
-            yield from (b for b in self.resolver.bindings_of(node) if b.kind != "field")  # which are made anew each time
+            yield from (b for b in self.resolver.bindings_of(node) if b.kind != "field")  # made anew each time
             owners = [v for v in self.resolver.values(node.value) if isinstance(v, Object)]
             records = dict.fromkeys(c for owner in owners for c in self.resolver.lineage(owner.of))
             yield from ((c, node.attr.value) for c in records if node.attr.value in declared_fields(c.node))
