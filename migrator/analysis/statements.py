@@ -199,6 +199,8 @@ class Statements:
     def _for(self, node: cst.For, frame: Frame) -> None:
         iterated = self.eval(node.iter, frame)
         elements = self.run.objects.elements_apart(iterated, node, node.iter)
+        if len(elements) > 1 and not self._names_attributes(node):  # phases: what they share is one for all of them
+            elements = [self.run.objects.elements(iterated, node, node.iter)]
         agreed = self.run.settling_turns(iterated)
         before = frame.names
         turns = cycle(elements)
@@ -212,6 +214,12 @@ class Statements:
             self._loop(node, enter, frame, several=len(elements))
         if agreed:
             frame.names = self._chosen_names([frame.names], before, agreed)
+
+    def _names_attributes(self, loop: cst.For) -> bool:
+        """Whether attributes are asked for, or set, by name in it."""
+        called = (c.func for c in self.run.tree.calls if self.run.tree.contains(loop.body, c))
+        names = (f for f in called if isinstance(f, cst.Name) and f.value in ("getattr", "setattr"))
+        return any(self.run.tree.scope_of(name).lookup(name.value) is None for name in names)
 
     def _loop(
         self,
