@@ -21,12 +21,14 @@ from migrator.analysis.classes import CUT
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.values import Atom, Container, Data, File, Instance, Value
+from migrator.facts.program.tree import Tree
 from migrator.records import dataclass, replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 Key = tuple[object, str]  # the scope or object that holds the state, and its name; a container has none
+_IN_TURN = (cst.Expr, cst.SimpleStatementLine, cst.IndentedBlock, cst.With)
 _HELD = ("list", "dict", "set", "counter")
 
 
@@ -119,6 +121,15 @@ class Changing:
                 self._fresh.setdefault(owner, self._moment)
             self._note((owner, ""), NOT_CONSTANT)
 
+    def note_cleared(self, owner: Container, call: cst.CSTNode) -> None:
+        """Notes that a step begins with an empty list or the like: what it reads from there on it has put there."""
+        frames = self.run.running[self._tracing.depth :] if self._tracing is not None else []
+        is_in_step = bool(frames) and self.run.tree.function_of(call) is frames[0].scope.node
+        cleared = _cleared(self.run.tree, call)
+        is_it = cleared is not None and self.run.seen.get(cleared, v.NOTHING).only == owner
+        if self._tracing is not None and is_in_step and is_it:
+            self._set_first.setdefault((self._tracing.function, (owner, "")), True)
+
     def note_made(self, made: Instance) -> None:
         if self._may_be_again:
             self._fresh.setdefault(made, self._moment)
@@ -169,6 +180,9 @@ class Changing:
         self._read_held(node, value)
 
     def _read_held(self, node: cst.CSTNode, value: Value) -> None:
+        tree = self.run.tree
+        if value.only is not None and node in tree.parent and _cleared(tree, tree.parent[tree.parent[node]]) is node:
+            return
         for atom in value:
             if isinstance(atom, Container) and not self._is_fresh(atom):
                 self._note_read((atom, ""), node, Value(Data()))
@@ -218,3 +232,12 @@ class Changing:
         is_flag = all(m.is_traced and (c is True or c is False) for m, c in meanwhile.items())
         if meanwhile and not is_flag:
             self.run.baked.add(node)
+
+
+def _cleared(tree: Tree, call: cst.CSTNode | None) -> cst.BaseExpression | None:
+    """What `held.clear()` empties, a statement that runs whenever its function does."""
+    func = call.func if isinstance(call, cst.Call) else None
+    if not isinstance(func, cst.Attribute) or func.attr.value != "clear" or call is None:
+        return None
+    around = next(o for o in tree.ancestors(call) if not isinstance(o, _IN_TURN))
+    return func.value if isinstance(around, cst.FunctionDef) else None

@@ -144,11 +144,11 @@ class Planner:
     def _mix(self) -> bool:
         """Plans to take means over all rows where other losses, or other parts of the same, need those anyway: means of
         unequal parts are not the mean of all. True where that is new."""
-        losses = self._run.losses.items()
+        losses = [(node, value) for node, value in self._run.losses.items() if self._may_share_batches(node)]
         # Of a loss of each row, tapes add the gradients up.
         of_calls = {n: self.verdicts.of(value, n).reduction for n, value in losses if not self._is_by_rows(n)}
         kinds = set(of_calls.values())
-        repairs = [r for value in self._run.losses.values() for r in self._repairs_of(value)]
+        repairs = [r for _, value in losses for r in self._repairs_of(value)]
         gathers = puts_together([*repairs, *drawn(self._run, self.verdicts)])
         planned = self._plan.reductions
         # Batches are then cut as for sums, into parts that may be unequal, or empty.
@@ -169,6 +169,12 @@ class Planner:
             planned |= self._run.reductions
             return True
         return False
+
+    def _may_share_batches(self, call: cst.CSTNode) -> bool:
+        """Whether batches that are cut for others may come to the call; to none in a function that nobody calls, and
+        that comes by no batches, where others train."""
+        is_known = call in self._run.seen_to_run or any(call in calls for calls in self._cut_together)
+        return is_known or self._run.seen_to_run.isdisjoint(self._run.losses)
 
     def _are_mixed(self, kinds: Mapping[cst.CSTNode, str]) -> bool:
         """Whether batches that are cut as one have losses of both kinds; of what batches those others are that no cut

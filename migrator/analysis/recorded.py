@@ -61,6 +61,9 @@ class Recorded:
         # What settles how many numbers a `range` gives.
         self.turns: dict[v.Atom, list[Value]] = {}
         self.losses: dict[cst.CSTNode, Value] = {}
+        self.seen_to_run: set[cst.CSTNode] = (
+            set()
+        )  # those of losses that something is seen to run, or to give batches to
         self.whole_losses: dict[cst.CSTNode, Value] = {}
         self.gradients: dict[cst.CSTNode, Value] = {}
         self.added_losses: dict[cst.CSTNode, Value] = {}

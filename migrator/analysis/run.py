@@ -123,6 +123,7 @@ class Run(Recorded):
         # ("eager"); empty where no loss is made.
         self.loss_made = ""
         self.packages = Packages(self, sources or Sources((), tree))
+        self.is_seen_to_run = True  # whether what runs now is called, or comes by batches that are seen to be split
         super().__init__()  # last: what is made above is none of the records
 
     def run(self, entries: Mapping[cst.FunctionDef, bool]) -> None:
@@ -141,7 +142,9 @@ class Run(Recorded):
             for function, takes_part in entries.items():
                 if function not in self.called:
                     self.alone.add(function)
+                    self.is_seen_to_run = takes_part
                     self._enter_alone(function, self.shares.unseen() if takes_part else self.shares.batch())
+                    self.is_seen_to_run = True
             if not self.heap.is_stale:
                 return
 
@@ -467,6 +470,7 @@ class Run(Recorded):
         is_whole = node not in self.reduced and all(d.is_replicated and not d.needs for d in self.objects.leaves(loss))
         losses = self.whole_losses if is_whole else self.losses
         losses[node] = v.join(losses.get(node, NOTHING), loss)
+        self.seen_to_run.update((node,) if self.is_seen_to_run else ())
         if not is_whole:
             self.gradients[node] = v.join(self.gradients.get(node, NOTHING), gradients)
         self.evaluations.note_part()  # where nothing is put together, gradients are not, either

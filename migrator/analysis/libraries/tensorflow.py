@@ -306,6 +306,16 @@ def call_custom_gradient(run: Run, atom: Made, args: Arguments, node: cst.CSTNod
     return v.unseen("the gradient that this function defines is not seen to be linear, and of each row by itself")
 
 
+def _in_graph(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`tf.gradients(ys, xs)`, a list even of one"""
+    loss, sources = args.get("ys", 0), args.get("xs", 1)
+    if loss is None or sources is None:
+        return v.unseen("what is differentiated here is not seen")
+    is_one = run.objects.sequence_items(sources) is None and sources.data is not None and not sources.data.nested
+    sources = v.of(Tuple((sources,))) if is_one else sources
+    return _differentiated(run, loss, sources, args.get("grad_ys", 2), node)
+
+
 def _set(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`tf.compat.v1.assign(variable, value)`, `keras.backend.update(variable, value)`"""
     return _set_by(run, args, node, adds=False)
@@ -369,6 +379,8 @@ FUNCTIONS: dict[str, Handler] = {
     "tensorflow.autograph.experimental.do_not_convert": _function,
     "tensorflow.autograph.to_graph": _function,
     "tensorflow.GradientTape": _made(TAPE),
+    "tensorflow.gradients": _in_graph,
+    "tensorflow.compat.v1.gradients": _in_graph,
     ACCUMULATOR: _accumulator,
     "tensorflow.distribute.OneDeviceStrategy": _made(STRATEGY),
     "tensorflow.distribute.get_strategy": _made(STRATEGY),
@@ -493,18 +505,22 @@ def _tape_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Val
         loss, sources = args.get("target", 0), args.get("sources", 1)
         if loss is None or sources is None:
             return v.unseen("what is differentiated here is not seen")
-        weights = args.get("output_gradients", 2)
-        if weights is not None and any(d.constant is not None for d in run.objects.leaves(weights)):
-            loss = _weighted(run, loss, weights)
-        gradients = _gradients(run, loss, sources, node)
-        run.differentiate(node, loss, gradients)
-        return gradients
+        return _differentiated(run, loss, sources, args.get("output_gradients", 2), node)
     if name in ("jacobian", "batch_jacobian"):
         data = [d for x in args.positional for d in run.objects.leaves(x)]
         if name == "batch_jacobian" and data:
             return Value(replace(data[0], rank=None))
         return _jacobian(run, args)
     return NUMBER
+
+
+def _differentiated(run: Run, loss: Value, sources: Value, weights: Value | None, node: cst.CSTNode) -> Value:
+    """The gradients that the call takes of the loss, each part of which weighs as much as that."""
+    if weights is not None and any(d.constant is not None for d in run.objects.leaves(weights)):
+        loss = _weighted(run, loss, weights)
+    gradients = _gradients(run, loss, sources, node)
+    run.differentiate(node, loss, gradients)
+    return gradients
 
 
 def _weighted(run: Run, loss: Value, weights: Value) -> Value:

@@ -11,7 +11,7 @@ import libcst as cst
 from migrator.facts.data.pipelines import Pipelines
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Result, is_call_of
-from migrator.facts.program.syntax import part_at
+from migrator.facts.program.syntax import clauses, part_at
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.sites import Training, Update
 from migrator.records import dataclass
@@ -99,8 +99,9 @@ class Reading:
                 yield from self._reads(owner)
             if isinstance(owner, (cst.For, cst.While)):
                 loops.append(owner)
-            if isinstance(owner, (cst.ListComp, cst.GeneratorExp, cst.SetComp)) and child is owner.elt:
-                yield from self._reads(owner.for_in)
+            if isinstance(owner, cst.BaseComp) and child is not owner.for_in:
+                for clause in reversed(list(clauses(owner.for_in))):
+                    yield from self._reads(clause)
             child = owner
         function = self.tree.function_of(node)
         if loops:

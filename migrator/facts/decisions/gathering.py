@@ -8,7 +8,7 @@ and by a run in which they are whole, that they meet no worker's part of a batch
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import libcst as cst
 
@@ -17,6 +17,7 @@ from migrator.facts.decisions.locality import Locality
 from migrator.facts.decisions.marks import Mark
 from migrator.facts.dependence import Key
 from migrator.facts.files.writes import Files
+from migrator.facts.program.syntax import clauses
 from migrator.facts.program.tree import Tree
 from migrator.worklist import Worklist
 
@@ -59,7 +60,7 @@ class Gathering:
             if isinstance(owner, cst.Lambda):
                 return False
             if isinstance(owner, _COMPREHENSIONS) and any(
-                self.locality.of(clause.iter) & ~Mark.INSIDE for clause in _clauses(owner.for_in)
+                self.locality.of(clause.iter) & ~Mark.INSIDE for clause in clauses(owner.for_in)
             ):
                 return child is owner.for_in and self.tree.contains(owner.for_in.iter, node)
             child = owner
@@ -96,10 +97,3 @@ def _differentiates(node: cst.BaseExpression) -> bool:
 def _takes_an_item(node: cst.Subscript) -> bool:
     place = node.slice[0].slice if len(node.slice) == 1 else None
     return isinstance(place, cst.Index) and not isinstance(place.value, cst.SimpleString)
-
-
-def _clauses(clause: cst.CompFor) -> Iterator[cst.CompFor]:
-    current: cst.CompFor | None = clause
-    while current is not None:
-        yield current
-        current = current.inner_for_in

@@ -33,18 +33,27 @@ COPYING = frozenset({
 PICKING = frozenset({"builtins.min", "builtins.max", "random.choice", "random.sample", "heapq.nlargest"})
 # They draw some of what they are given, whatever that is: how many there are settles how many numbers they draw.
 PICKED_FROM = frozenset({"random.choice", "random.sample", "random.choices"})
+# They draw on the picture that they are given first.
+_DRAWING = tuple(
+    f"cv2.{name}"
+    for name in (
+        "arrowedLine", "circle", "drawContours", "drawMarker", "ellipse", "fillConvexPoly", "fillPoly", "line",
+        "polylines", "putText", "rectangle",
+    )
+)  # fmt: skip
 # Libraries whose functions leave their arguments as they are, but for those named below.
 _PURE = (
     "tensorflow.", "keras.", "numpy.", "math.", "builtins.", "random.", "time.", "json.", "logging.", "statistics.",
     "collections.", "itertools.", "functools.", "os.", "sys.", "copy.", "operator.", "pickle.", "csv.", "matplotlib.",
     "pandas.", "sklearn.", "heapq.", "bisect.", "scipy.", "PIL.", "absl.", "warnings.", "datetime.", "pathlib.", "tqdm",
-    "lockstep.", "cv2.imwrite.", "cv2.imread.", "imageio.", "skimage.", "soundfile.", "librosa.",
+    "lockstep.", "cv2.imwrite.", "cv2.imread.", "cv2.imshow.", "imageio.", "skimage.", "soundfile.", "librosa.",
+    *(f"{name}." for name in _DRAWING),
 )  # fmt: skip
 _FILLING = frozenset({
     "numpy.put", "numpy.copyto", "numpy.place", "numpy.putmask", "numpy.fill_diagonal", "numpy.put_along_axis",
     "builtins.setattr", "builtins.object.__setattr__", "operator.setitem", "random.shuffle", "numpy.random.shuffle",
     "heapq.heappush", "heapq.heappushpop", "heapq.heapreplace", "bisect.insort", "bisect.insort_left",
-    "bisect.insort_right",
+    "bisect.insort_right", *_DRAWING,
 })  # fmt: skip
 _IN_PLACE = re.compile(r"^numpy\.\w+\.at$")  # `np.add.at(counts, labels, 1)`
 _FILLING_PREFIXES = ("builtins.list.", "builtins.dict.", "builtins.set.", "collections.deque.", "operator.i")

@@ -433,10 +433,13 @@ class Holders:
         if isinstance(parent, cst.Arg) and isinstance(self.tree.parent[parent], cst.Call):
             outer = cast(cst.Call, self.tree.parent[parent])
             for value in self.resolver.values(outer.func):
+                called = self.resolver.method(value, "__init__") if isinstance(value, Class) else None
                 if isinstance(value, Function) and isinstance(value.node, cst.FunctionDef):
-                    name = self._parameter_for(value.node, outer, parent)
+                    called = value.node
+                if called is not None:
+                    name = self._parameter_for(called, outer, parent, given=1 if isinstance(value, Class) else 0)
                     if name is not None:
-                        yield HeldByParameter(name, value.node)
+                        yield HeldByParameter(name, called)
                         return
         yield self._without_name(call)
 
@@ -488,11 +491,12 @@ class Holders:
         )
 
     @staticmethod
-    def _parameter_for(function: cst.FunctionDef, call: cst.Call, arg: cst.Arg) -> str | None:
+    def _parameter_for(function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, given: int = 0) -> str | None:
+        """The parameter that gets the argument, behind those that are `given` anyway, such as `self`."""
         if arg.keyword is not None:
             return arg.keyword.value
         names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
-        position = next(i for i, a in enumerate(call.args) if a is arg)
+        position = next(i for i, a in enumerate(call.args) if a is arg) + given
         return names[position] if position < len(names) else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -131,6 +131,14 @@ def declared_fields(node: cst.ClassDef) -> list[str]:
     lines = [statement for statement in node.body.body if isinstance(statement, cst.SimpleStatementLine)]
     declared = [part.target for line in lines for part in line.body if isinstance(part, cst.AnnAssign)]
     return [target.value for target in declared if isinstance(target, cst.Name)]
+
+
+def clauses(clause: cst.CompFor) -> Iterator[cst.CompFor]:
+    """The loops of a comprehension, the outermost first."""
+    current: cst.CompFor | None = clause
+    while current is not None:
+        yield current
+        current = current.inner_for_in
 
 
 def is_format(node: cst.CSTNode) -> bool:

@@ -14,7 +14,8 @@ import libcst as cst
 
 from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function
+from migrator.facts.objects.values import External, Function, Object
+from migrator.facts.program.syntax import declared_fields
 from migrator.facts.program.tree import Binding, Tree, nodes_in, semantic_children
 from migrator.facts.training.gradients import GradientFlow, Gradients
 
@@ -243,8 +244,11 @@ class Accumulators:
             variable = self.resolver.variable(node)
             if variable is not None:
                 yield variable
-        elif isinstance(node, cst.Attribute) and node.attr.value in self.tree.attributes:
-            yield from self.resolver.bindings_of(node)
+        elif isinstance(node, cst.Attribute):
+            yield from (b for b in self.resolver.bindings_of(node) if b.kind != "field")  # made anew each time
+            owners = [v for v in self.resolver.values(node.value) if isinstance(v, Object)]
+            records = dict.fromkeys(c for owner in owners for c in self.resolver.lineage(owner.of))
+            yield from ((c, node.attr.value) for c in records if node.attr.value in declared_fields(c.node))
 
 
 def _adds(method: str, value: cst.BaseExpression) -> bool:

@@ -153,8 +153,12 @@ class Trained:
         elif isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)):
             yield from self._behind(node.left, seen)
             yield from self._behind(node.right, seen)
-        elif isinstance(node, (cst.ListComp, cst.GeneratorExp)) and _lists_weights(node.elt):
-            yield from self._behind(node.elt, seen)
+        elif isinstance(node, (cst.ListComp, cst.GeneratorExp)) and self._has_weights_in(node.elt):
+            owner = cst.ensure_type(node.elt, cst.Attribute).value
+            if self._is_of_layer(owner):  # of which each has its variables, and is sent as one
+                yield self._whole(owner)
+            else:
+                yield from self._behind(node.elt, seen)
         elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
             loop = node.for_in
             while loop.inner_for_in is not None:
@@ -171,6 +175,13 @@ class Trained:
             yield from self._behind_name(node, seen)
         else:
             yield Unheld(node, "what these weights belong to cannot be seen")
+
+    def _has_weights_in(self, node: cst.BaseExpression) -> bool:
+        """Whether it names the weights, or a variable, of what a comprehension goes through: `b.w for b in blocks`"""
+        if not isinstance(node, cst.Attribute):
+            return False
+        values = self.resolver.values(node)
+        return node.attr.value in api.WEIGHT_LISTS or (bool(values) and all(map(self.kinds.is_variable, values)))
 
     def _is_of_layer(self, node: cst.BaseExpression) -> bool:
         """Whether it is a layer, or one of those that a model has."""
@@ -313,10 +324,6 @@ class Trained:
                 node = node.func.value
             else:
                 return node
-
-
-def _lists_weights(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Attribute) and node.attr.value in api.WEIGHT_LISTS
 
 
 def _part_or_list(node: cst.CSTNode, path: Sequence[int]) -> cst.CSTNode | None:

@@ -241,6 +241,8 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         return NONE
     if atom.kind == "dict" and name in ("pop", "popitem", "clear"):
         run.lacking.note_removed(atom, given.constant if name == "pop" else None)
+    if name == "clear":
+        run.changing.note_cleared(atom, node)
     everything = run.objects.parts(v.of(atom))
     if name == "setdefault" and len(args.positional) > 1:
         run.objects.store_item(v.of(atom), given, args.positional[1], node)
