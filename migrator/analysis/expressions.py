@@ -412,12 +412,13 @@ class Expressions:
         return v.of(made)
 
     def _one_by_one(self, node: cst.ListComp | cst.GeneratorExp, frame: Frame) -> list[Value]:
-        """The items, where one is made of each of the few values that a tuple or list has; empty of others."""
+        """The items, where one is made of each of the few arrays that a tuple or list has; empty of others."""
         clause = node.for_in
         if clause.ifs or clause.inner_for_in is not None:
             return []
         given = self.run.objects.sequence_items(self.eval(clause.iter, frame)) or []
-        if not 1 < len(given) <= v.MOST_ITEMS or NOTHING in given:
+        # What is called of several objects is planned for all of them.
+        if not 1 < len(given) <= v.MOST_ITEMS or any(value.data is None or value.objects for value in given):
             return []
         found = []
         for value in (self.run.libraries.read(each, clause) for each in given):
