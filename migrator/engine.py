@@ -303,7 +303,8 @@ def _found_with(
     for path in _taken_back(kept, program):
         # Half a migration would train another model: what is left undone takes the rest with it.
         kept[path] = [f for f in kept[path] if f.edit is None]
-    kept.update(with_causes(facts, kept))
+    for path, several in kept.items():
+        kept[path] = with_causes(facts, several)
     calls = {script.module: _calls(kept[script.path], spellings[script.module]) for script in scripts}
     joining = target.joining(facts, {module for module, nodes in calls.items() if nodes})
     edits = {

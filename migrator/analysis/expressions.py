@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -390,25 +390,23 @@ class Expressions:
         inner = Frame(self.run.tree.scopes[node], frame, frame.context, receiver=frame.receiver, owner=frame.owner)
         kind = "dict" if isinstance(node, cst.DictComp) else "set" if isinstance(node, cst.SetComp) else "list"
         made = Container(kind, Site(node, frame.context))
+        agreed: list[Value] = []
         if isinstance(node, cst.GeneratorExp):
             self.run.evaluations.note_part()  # of which some may run behind the call
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)) and (items := self._one_by_one(node, inner)):
             made = Container(kind, Site(node, (*frame.context, len(items))))
             for place, item in enumerate(items):
                 self.run.heap.store(made, place, item)
-            return v.of(made)
-        item = NOTHING
-        for agreed in self._clauses(node.for_in, inner, []):
+        elif self._clauses(node.for_in, inner, agreed):
             if isinstance(node, cst.DictComp):
                 value = self.run.chosen(self.eval(node.value, inner), agreed)
                 self.run.objects.store_item(v.of(made), self.eval(node.key, inner), value, node)
             else:
-                item = v.join(item, self.run.chosen(self.eval(node.elt, inner), agreed))
-        if item is not NOTHING:
-            several = one_each.of_turns(self.run, node.for_in, item) if kind == "list" else None
-            if several is not None:
-                return several
-            self.run.heap.store(made, None, item)
+                item = self.run.chosen(self.eval(node.elt, inner), agreed)
+                several = one_each.of_turns(self.run, node.for_in, item) if kind == "list" else None
+                if several is not None:
+                    return several
+                self.run.heap.store(made, None, item)
         return v.of(made)
 
     def _one_by_one(self, node: cst.ListComp | cst.GeneratorExp, frame: Frame) -> list[Value]:
@@ -417,8 +415,8 @@ class Expressions:
         if clause.ifs or clause.inner_for_in is not None:
             return []
         given = self.run.objects.sequence_items(self.eval(clause.iter, frame)) or []
-        # What is called of several objects is planned for all of them.
-        if not 1 < len(given) <= v.MOST_ITEMS or any(value.data is None or value.objects for value in given):
+        # What is called of several objects, or of what texts and numbers pick, is planned for all of them.
+        if not 1 < len(given) <= v.MOST_ITEMS or not all(each.picks_nothing for each in given):
             return []
         found = []
         for value in (self.run.libraries.read(each, clause) for each in given):
@@ -428,20 +426,18 @@ class Expressions:
         self.run.statements.bind(clause.target, self.run.libraries.read(v.join_all(given), clause), frame)
         return found
 
-    def _clauses(self, clause: cst.CompFor, frame: Frame, agreed: list[Value]) -> Iterator[list[Value]]:
-        """Goes through the clauses, and gives for each turn what decides which items are taken; nothing where there is
-        nothing to go through."""
+    def _clauses(self, clause: cst.CompFor, frame: Frame, agreed: list[Value]) -> bool:
+        """Goes through the clauses; false where there is nothing to go through. `agreed` gets what decides which items
+        are taken."""
         iterated = self.eval(clause.iter, frame)
-        settling = [*agreed, *self.run.settling_turns(iterated)]
-        for element in self.run.objects.elements_apart(iterated, clause, clause.iter):
-            if element is NOTHING:
-                continue
-            self.run.statements.bind(clause.target, element, frame)
-            deciding = [self.run.decide(each.test, self.eval(each.test, frame)) for each in clause.ifs]
-            if clause.inner_for_in is None:
-                yield [*settling, *deciding]
-            else:
-                yield from self._clauses(clause.inner_for_in, frame, [*settling, *deciding])
+        agreed += self.run.settling_turns(iterated)
+        element = self.run.objects.elements(iterated, clause, clause.iter)
+        if element is NOTHING:
+            return False
+        self.run.statements.bind(clause.target, element, frame)
+        for condition in clause.ifs:
+            agreed.append(self.run.decide(condition.test, self.eval(condition.test, frame)))
+        return clause.inner_for_in is None or self._clauses(clause.inner_for_in, frame, agreed)
 
     # -- functions -----------------------------------------------------------------------------------------------
 

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _DEEPEST_PARTS = 4
-_MOST_TEXTS = 8
 _OF_RECORDS = frozenset({"_replace", "_asdict"})
 _NUMBERS = frozenset({"math.pi", "math.e", "math.tau", "numpy.pi", "numpy.e"})
 _ANY_OBJECT = Made("", Site(cst.Pass(), ()))  # holds what is given to an attribute of an object that is not seen
@@ -460,14 +459,6 @@ class Objects:
             if objects:
                 found = v.join(handles.behind(found, objects), handles.elements(self.run, value.data, reader, node))
         return found
-
-    def elements_apart(self, value: Value, reader: cst.CSTNode, node: cst.CSTNode) -> list[Value]:
-        """The same; of a few texts each by itself, of which names of attributes and keys are."""
-        items = self.sequence_items(value) if value.data is None else None
-        texts = items if items and all(isinstance(item.constant, str) for item in items) else []
-        if 1 < len(texts) <= _MOST_TEXTS:
-            return texts
-        return [self.elements(value, reader, node)]
 
     def _elements(self, atom: Atom, reader: cst.CSTNode, node: cst.CSTNode) -> Value:
         if isinstance(atom, Tuple):

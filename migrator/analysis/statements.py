@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from itertools import cycle
 from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
@@ -198,45 +197,26 @@ class Statements:
 
     def _for(self, node: cst.For, frame: Frame) -> None:
         iterated = self.eval(node.iter, frame)
-        elements = self.run.objects.elements_apart(iterated, node, node.iter)
-        if len(elements) > 1 and not self._names_attributes(node):  # phases: what they share is one for all of them
-            elements = [self.run.objects.elements(iterated, node, node.iter)]
+        element = self.run.objects.elements(iterated, node, node.iter)
         agreed = self.run.settling_turns(iterated)
         before = frame.names
-        turns = cycle(elements)
 
         def enter() -> bool:
-            element = next(turns)
             self.bind(node.target, element, frame)
             return element is not NOTHING
 
         with self.run.decided_by(agreed, frame):
-            self._loop(node, enter, frame, several=len(elements))
+            self._loop(node, enter, frame)
         if agreed:
             frame.names = self._chosen_names([frame.names], before, agreed)
 
-    def _names_attributes(self, loop: cst.For) -> bool:
-        """Whether attributes are asked for, or set, by name in it."""
-        called = (c.func for c in self.run.tree.calls if self.run.tree.contains(loop.body, c))
-        names = (f for f in called if isinstance(f, cst.Name) and f.value in ("getattr", "setattr"))
-        return any(self.run.tree.scope_of(name).lookup(name.value) is None for name in names)
-
     def _loop(
-        self,
-        node: cst.For | cst.While,
-        enter: Callable[[], bool],
-        frame: Frame,
-        *,
-        endless: bool = False,
-        several: int = 1,
+        self, node: cst.For | cst.While, enter: Callable[[], bool], frame: Frame, *, endless: bool = False
     ) -> None:
-        """Runs the body until that changes nothing, in each of `several` turns, that are entered one by one."""
         state = frame.names
         loop = Loop()
         ends: list[Names | None] = []
-        breaks: list[Names | None] = []
-        unchanged = 0
-        for _ in range(_MOST_TURNS + several - 1):
+        for _ in range(_MOST_TURNS):
             names = row_counts.in_next_turn(state or {}, node, self.run.tree)
             frame.names = same_batch.in_next_turn(names, node, self.run.tree)
             if not enter():
@@ -249,10 +229,8 @@ class Statements:
             self.body(node.body, frame)
             self.run.changing.loops.pop()
             frame.loops.pop()
-            breaks = [*(breaks if several > 1 else ()), *loop.breaks]
             after = join_names([state, frame.names, *loop.continues])
-            unchanged = unchanged + 1 if after == state else 0
-            if unchanged == several:
+            if after == state:
                 break
             state = after
         if not endless:
@@ -260,7 +238,7 @@ class Statements:
         frame.names = join_names(ends)
         if node.orelse is not None and frame.names is not None:
             self.body(node.orelse.body, frame)
-        frame.names = join_names([frame.names, *breaks])
+        frame.names = join_names([frame.names, *loop.breaks])
 
     def _with(self, node: cst.With, frame: Frame) -> None:
         taped = False

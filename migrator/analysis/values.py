@@ -377,6 +377,13 @@ class Value:
         return self.data.constant if self.data is not None and not self.objects else NOT_CONSTANT
 
     @property
+    def picks_nothing(self) -> bool:
+        """Whether it is data, and no number or text by which something else may be picked."""
+        data = self.data
+        is_known = data is None or data.is_text or bool(data.choices) or data.constant is not NOT_CONSTANT
+        return not (is_known or self.objects) and data is not None and data.rank != 0
+
+    @property
     def is_text(self) -> bool:
         """Whether it surely is a text, the same on all workers, whichever that is."""
         return self.data is not None and not self.objects and self.data.is_replicated and self.data.is_text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar
 
 import libcst as cst
@@ -47,16 +46,17 @@ def site(found: Edit | Refusal | Trust) -> cst.CSTNode:
     return found.call if isinstance(found, AddArgument) else found.first
 
 
-def with_causes(facts: Facts, found: Mapping[Path, Sequence[Found]]) -> dict[Path, list[Found]]:
-    """The findings of all files, where a refusal says which value it hangs on, if that stands elsewhere; those of one
-    reason that hang on the same are reported as one: the first, which says how many there are."""
+def with_causes(facts: Facts, found: Sequence[Found]) -> list[Found]:
+    """The findings of a file, where a refusal says which value it hangs on, if that stands elsewhere; those of one
+    reason that hang on the same are reported as one: the first, which says how many there are. What stands in another
+    file is told there, since a baseline accepts it file by file."""
     by_cause: dict[tuple[str, str, cst.CSTNode], list[Found]] = {}
-    for one in (one for several in found.values() for one in several):
+    for one in found:
         if isinstance(one.what, Refusal) and one.what.cause is not None:
             by_cause.setdefault((one.rule, one.what.reason, one.what.cause), []).append(one)
     told = {several[0]: _told(facts, several) for several in by_cause.values()}
     silent = {one for several in by_cause.values() for one in several[1:]}
-    return {path: [told.get(one, one) for one in several if one not in silent] for path, several in found.items()}
+    return [told.get(one, one) for one in found if one not in silent]
 
 
 def _told(facts: Facts, several: Sequence[Found]) -> Found:
@@ -66,7 +66,7 @@ def _told(facts: Facts, several: Sequence[Found]) -> Found:
         return several[0]
     value = _named(facts, cause, first.node)
     if len(several) > 1:
-        reason = f"{first.reason}; {_places(facts, several)} on the same value, {value}"
+        reason = f"{first.reason}; {_places(len(several) - 1)} on the same value, {value}"
     elif facts.tree.contains(first.node, cause):
         return several[0]
     else:
@@ -84,12 +84,8 @@ def _named(facts: Facts, value: cst.CSTNode, reader: cst.CSTNode) -> str:
     return f"`{text}` of {line}" if len(text) <= _LONGEST else f"the one of {line}"
 
 
-def _places(facts: Facts, several: Sequence[Found]) -> str:
-    """How many others hang on what the first one does, and where."""
-    first, *others = (facts.tree.module_of(site(one.what)) for one in several)
-    files = len({first, *others})
-    where = "in this file" if files == 1 else f"in {files} files"
-    return f"1 more place {where} hangs" if len(others) == 1 else f"{len(others)} more places {where} hang"
+def _places(count: int) -> str:
+    return "1 more place in this file hangs" if count == 1 else f"{count} more places in this file hang"
 
 
 def finding_of(facts: Facts, found: Found) -> Finding:

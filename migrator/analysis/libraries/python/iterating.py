@@ -129,11 +129,13 @@ def listed(run: Run, value: Value, node: cst.CSTNode, context: tuple[int, ...] =
 
 
 def _mapped_one_by_one(run: Run, atom: Made, node: cst.CSTNode) -> list[Value]:
-    """What `map(function, (x, y))` gives for each of the few values of a tuple or list; empty of others."""
+    """What `map(function, (x, y))` gives for each of the few arrays of a tuple or list; empty of others."""
     given = [run.heap.load(atom, i) for i in run.heap.fields(atom) if isinstance(i, int)]
     several = [run.objects.sequence_items(x) or [] for x in given[1:]]
     lengths = {len(items) for items in several}
     if atom.path != f"{_LAZY}map" or len(lengths) != 1 or not 1 < lengths.pop() <= v.MOST_ITEMS:
+        return []
+    if not all(item.picks_nothing for items in several for item in items):  # see Expressions._one_by_one
         return []
     frame = run.frames[run.tree.module_of(node)]
     return [run.calls.call(given[0], Arguments([*each]), node, frame) for each in zip(*several)]
