@@ -26,21 +26,18 @@ from migrator.records import dataclass, replace
 class Reduces:
     """`over` says what a reduction of the sharded axis is a part of: "mean", "sum", or None: it needs all rows.
 
-    `linear`: means and sums of values that are not reduced yet stay what they are. `axis`: the default. `rounds`: of
-    whole numbers it gives whole ones, which those of the parts do not add up to.
+    `linear`: means and sums of values that are not reduced yet stay what they are. `axis`: the default.
     """
 
     over: str | None = None
     linear: bool = False
     axis: Any = None
-    rounds: bool = False
 
     def __call__(self, bound: Bound) -> Arg:
         value = whole(bound.data())
         axes = axes_given(bound, self.axis)
-        how = replace(self, over=None, linear=False) if self.rounds and value.integral else self
-        result = reduced(value, how, axes, bool(bound.constant("keepdims", default=False)))
-        return replace(result, integral=value.integral and (self.rounds or self.over == "sum"))
+        result = reduced(value, self, axes, bool(bound.constant("keepdims", default=False)))
+        return replace(result, integral=value.integral and self.over == "sum")
 
 
 def reduced(value: Arg, how: Reduces, axes: Any, keepdims: bool) -> Arg:

@@ -62,7 +62,6 @@ KINDS: dict[str, Kind] = {
     "stacked-tensor": Stacked(fixed=True),
     "filled": Filled(fixed=True),
     "reduces-mean": Reduces("mean", linear=True),
-    "rounds-mean": Reduces("mean", linear=True, rounds=True),
     "reduces-sum": Reduces("sum", linear=True),
     "counts": Reduces("sum"),
     "counts-mean": Reduces("mean"),

@@ -34,7 +34,7 @@ stacked-tensor (input): convert_to_tensor(value,dtype,dtype_hint)
 filled (value,dtype,shape): constant
 stacked (input): identity stop_gradient
     ensure_shape(x,shape) debugging.check_numerics(tensor,message) debugging.assert_all_finite(x,message)
-rounds-mean (input_tensor,axis,keepdims): reduce_mean
+reduces-mean (input_tensor,axis,keepdims): reduce_mean
 reduces-sum (input_tensor,axis,keepdims): reduce_sum sparse.reduce_sum(sp_input,axis,keepdims)
 counts (input,axis,keepdims,dtype): count_nonzero l2_loss(t)
 counts-mean (value): zero_fraction
