@@ -248,10 +248,6 @@ class Resolver:
                 return self.project(base.node, (int(index.value),))
             if isinstance(base.node, cst.Dict):
                 return self._dict_values(base.node, index)
-            if isinstance(base.node, cst.DictComp):
-                # And what is put in later. One expression makes several datasets, of which not all may be trained on.
-                held = [v for end in self._contents.ends(self._contents.items(node)) or () for v in self.values(end)]
-                return held if held and all(isinstance(v, Function) for v in held) else (_element(base, ()),)
         return self._members(base, ())
 
     def is_reordered(self, display: cst.CSTNode) -> bool:
