@@ -95,8 +95,8 @@ class Uncut:
         return all(self._are_rowless(value, passed, numbers=is_object) for value in self._held(atom))
 
     def _holds_all_it_gives(self, atom: Atom, passed: set[Atom]) -> bool:
-        """Whether an object is a model, a layer or a loss, keeps weights, or has no methods: those of any other one may
-        give rows that it does not keep."""
+        """Whether an object is a model, a layer or a loss, or keeps weights: what is called of any other one may give
+        rows that it does not keep, whatever form that has."""
         passed.add(atom)
         if isinstance(atom, v.Made):
             return atom.path == VARIABLE or api.makes_model(atom.path) or api.is_layer_class(atom.path)
@@ -104,8 +104,6 @@ class Uncut:
             bases = self.run.classes.external_bases(atom.cls)
             if bases:
                 return all(base.startswith(("keras.", "tensorflow.", "builtins.object")) for base in bases)
-            if not any(isinstance(n, cst.FunctionDef) for c in self.run.classes.lineage(atom.cls) for n in _body(c)):
-                return True
         elif not isinstance(atom, (Container, v.Tuple)):
             return False
         inside = {each for value in self._held(atom) for each in value} - passed
@@ -170,11 +168,6 @@ class Uncut:
 
     def _value(self, node: cst.CSTNode) -> Value:
         return self.run.seen.get(node, NOTHING) if self.run is not None else NOTHING
-
-
-def _body(cls: v.Class) -> list[cst.CSTNode]:
-    """What stands in the class, but for what makes its objects."""
-    return [n for n in cls.node.body.body if not (isinstance(n, cst.FunctionDef) and n.name.value == "__init__")]
 
 
 def _operands(node: cst.CSTNode) -> list[cst.BaseExpression]:

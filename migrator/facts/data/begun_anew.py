@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from migrator.facts.data.pipeline import Pipeline, Step
+from migrator.facts.data.pipeline import Pipeline, Step, is_finite_repeat
 from migrator.facts.data.reading import Consumption, Reading
-from migrator.facts.program.syntax import argument, is_false, is_none
+from migrator.facts.program.syntax import argument, is_false
 from migrator.facts.training.sites import Training
 
 
@@ -55,7 +55,4 @@ def _reshuffles(step: Step) -> bool:
 
 
 def _is_endless(step: Step) -> bool:
-    """`.repeat()`: no reading of it comes to the end."""
-    count = argument(step.call, "count", 0) if step.method == "repeat" else None
-    is_written = count is not None and not is_none(count.value) and not isinstance(count.value, cst.UnaryOperation)
-    return step.method == "repeat" and not is_written
+    return step.method == "repeat" and not is_finite_repeat(step)

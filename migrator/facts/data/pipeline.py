@@ -42,6 +42,12 @@ def batch_argument(step: Step) -> cst.Arg | None:
     return batch_argument(step.inner) if step.inner is not None else argument(step.call, "batch_size", 0)
 
 
+def is_finite_repeat(step: Step) -> bool:
+    """Whether it repeats a written number of times; `.repeat()`, `.repeat(None)` and `.repeat(-1)` do not end."""
+    count = argument(step.call, "count", 0) if step.method == "repeat" else None
+    return count is not None and not is_none(count.value) and not isinstance(count.value, cst.UnaryOperation)
+
+
 @dataclass(eq=False)
 class Pipeline:
     """A dataset as it is consumed, with its steps from the source on.

@@ -18,14 +18,13 @@ import libcst as cst
 
 from migrator.analysis.mapped import Mapped
 from migrator.facts.data.cache_files import file_of
-from migrator.facts.data.pipeline import Pipeline, Step, batch_argument, is_seeded
+from migrator.facts.data.pipeline import Pipeline, Step, batch_argument, is_finite_repeat, is_seeded
 from migrator.facts.data.pipelines import Pipelines
 from migrator.facts.data.reading import Consumption
 from migrator.facts.data.remembering import Remembering
 from migrator.facts.names import api
 from migrator.facts.objects.passing import Passing
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, FunctionLike, Scope, Statement, Tree
 from migrator.records import dataclass
 
@@ -56,11 +55,6 @@ class CutPipeline:
     batch: cst.Arg
     keeps_batch_name: bool
     condition: str | None = None
-
-
-def _is_finite_repeat(step: Step) -> bool:
-    count = argument(step.call, "count", 0) if step.method == "repeat" else None
-    return count is not None and not is_none(count.value) and not isinstance(count.value, cst.UnaryOperation)
 
 
 class PipelineCuts:
@@ -94,7 +88,7 @@ class PipelineCuts:
             return None  # the file would hold a share of batches of this size
         before = pipeline.steps[: pipeline.steps.index(batch_step) + 1]
         cut = self._cut(before[:-1])
-        if any(_is_finite_repeat(step) for step in before[cut:]):
+        if any(is_finite_repeat(step) for step in before[cut:]):
             return None  # what evens the shares out would be repeated as well, and make more steps in the end
         anchor = before[cut]
         statement = self.tree.statement_of(anchor.call)
@@ -143,7 +137,7 @@ class PipelineCuts:
         first = next((i for i, m in enumerate(order) if m in api.ORDERING), len(order))
         free = all(m in api.ELEMENTWISE | api.ORDERING for m in order[first:])
         if free and "shuffle" in order and not self._is_reproducible(steps):
-            repeats = [i for i, s in enumerate(steps[: order.index("shuffle")]) if _is_finite_repeat(s)]
+            repeats = [i for i, s in enumerate(steps[: order.index("shuffle")]) if is_finite_repeat(s)]
             order = order[: repeats[-1] + 1 if repeats else first]
         else:
             order = ["map" if m in ("cache", "snapshot") else m for m in order]
