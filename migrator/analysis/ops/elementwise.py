@@ -67,7 +67,7 @@ class Elementwise:
     """The first `arity` parameters are the operands, the others the same for all values.
 
     `strict`: it gives an answer, and no error, for shapes that do not fit, such as a part beside a whole batch.
-    `alike`: it broadcasts nothing; operands of different ranks are an error.
+    `alike`: it broadcasts none of these; operands of different ranks are an error. What follows them weighs them.
     """
 
     arity: int = 1
@@ -79,6 +79,9 @@ class Elementwise:
     def __call__(self, bound: Bound) -> Arg:
         operands = self.operands(bound)
         made = elementwise(operands, self.law, strict=self.strict, alike=self.alike)
+        weights = bound.get(bound.parameters[self.arity]) if self.alike and len(bound.parameters) > self.arity else None
+        if weights is not None:
+            made = elementwise([made, whole(weights)], self.law)
         integral = self.dtype == "bool" or (self.law in _INTEGRAL and all(map(_is_integral, operands)))
         return replace(made, dtype=self.dtype, integral=integral)
 
@@ -100,8 +103,9 @@ def elementwise(operands: list[Arg], law: str, *, strict: bool = False, alike: b
     is_seen = all(known_rank(arg) is not None for arg, cut in zip(operands, cuts) if cut)
 
     def beside(arg: Arg) -> bool:
-        """Whether a value that all workers have has as many rows as the batch: it could not be broadcast."""
-        return arg.rows not in (None, 1) and (is_seen or arg.as_batch)
+        """Whether a value that all workers have may have as many rows as the batch: else it could not be broadcast."""
+        is_certain = is_seen and known_rank(arg) is not None
+        return arg.rows != 1 and (is_certain or arg.as_batch)
 
     def place(*ranks: int) -> Arg:
         most = max(ranks)

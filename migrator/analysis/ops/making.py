@@ -118,7 +118,7 @@ class Sizes:
         if self.what == "shape":
             least = value.rank or max(value.least, 1)
             place = Shape(cut.axis, cut.rows, cut.blocks, least) if cut else REPLICATED
-            return Arg(place, rank=1, rows=value.rank if cut else None)
+            return Arg(place, rank=1, rows=value.rank)
         if self.what == "rank" or cut is None or (self.what == "length" and cut.axis):
             return Arg(REPLICATED, rank=0)
         return Arg(Partial("sum") if cut.rows == "ragged" else ROWS, rank=0, integral=True)

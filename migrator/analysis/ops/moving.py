@@ -40,13 +40,14 @@ class Permutes:
             raise NeedsWhole("the order of the axes is not seen", ALL_GATHER)
 
         def place(rank: int) -> Arg:
-            if cut is None:
-                return replace(value, rank=rank)
-            return Arg(moved(value.placement, self._order(rank, first, second).index(cut.axis)), rank=rank)
+            assert cut is not None
+            return Arg(moved(value.placement, self.order(rank, first, second).index(cut.axis)), rank=rank)
 
-        return over_ranks([value], place) if cut else value
+        if cut is None:
+            return Arg(value.placement, rank=value.rank, least=value.least, dtype=value.dtype, integral=value.integral)
+        return over_ranks([value], place)
 
-    def _order(self, rank: int, first: Any, second: Any) -> list[int]:
+    def order(self, rank: int, first: Any, second: Any) -> list[int]:
         order = list(range(rank))
         if self.how == "transpose":
             if first is not None and len(axes_in(first, rank)) != rank:
@@ -76,7 +77,7 @@ class ExpandDims:
             new = axes_in(axes, rank + (len(axes) if isinstance(axes, (list, tuple)) else 1))
             cut = sharded(value.placement)
             if cut is None:
-                return Arg(value.placement, rank=rank + len(new))
+                return Arg(value.placement, rank=rank + len(new), rows=1 if 0 in new else None)
             return Arg(
                 moved(value.placement, [i for i in range(rank + len(new)) if i not in new][cut.axis]),
                 None,
@@ -93,9 +94,9 @@ class Squeeze:
     def __call__(self, bound: Bound) -> Arg:
         value, axes = whole(bound.data()), bound.constant("axis", "axes", default=None)
         cut = sharded(value.placement)
-        if cut is None:
-            return replace(value, rank=None, least=0)
-        if axes is None:
+        if cut is None and (axes is None or value.rank is None):
+            return replace(value, rank=None, least=0, rows=None)
+        if cut is not None and axes is None:
             if cut.axis:
                 raise NeedsWhole("which axes it takes away is not seen", ALL_GATHER)
             is_seen = value.rank == 2 and value.width is not None
@@ -103,6 +104,8 @@ class Squeeze:
 
         def place(rank: int) -> Arg:
             gone = axes_in(axes, rank)
+            if cut is None:
+                return Arg(value.placement, rank=rank - len(gone))
             if cut.axis in gone:
                 raise NeedsWhole("it takes the axis of the batch away", ALL_GATHER)
             return Arg(moved(value.placement, cut.axis - sum(g < cut.axis for g in gone)), rank=rank - len(gone))
@@ -163,7 +166,9 @@ class Reshape:
         if cut is None:
             if any(not isinstance(leaf.placement, Replicated) for leaf in shape.leaves()):
                 raise NeedsWhole("a value that is no batch gets the shape of one")
-            return Arg(value.placement, rank=rank, shape=None if wanted is None else known_sizes(wanted))
+            if wanted is None:
+                return Arg(value.placement)
+            return Arg(value.placement, rank=rank, rows=first_of(wanted), shape=known_sizes(wanted))
         if isinstance(shape.placement, Shape) and shape.items is None and shape.placement.axis == cut.axis == 0:
             return self._like_rows(value, cut, shape, shape.placement)
         if wanted is None:

@@ -43,7 +43,7 @@ class GetItem:
         if sharded(value.placement) is None and all(entry.placement == REPLICATED for entry in entries):
             rank = _rank_of_picked(value.rank, entries, literals)
             least = _least_of_picked(literals) if rank is None else 0
-            return Arg(value.placement, rank=rank, least=least, rows=1 if _is_of_one_row(value, literals) else None)
+            return Arg(value.placement, rank=rank, least=least, rows=_rows_of_picked(value, literals))
         if len(entries) == 1 and literals[0] is NOT_CONSTANT:
             return self._by_tensor(value, entries[0])
         if any(entry.placement != REPLICATED for entry in entries):
@@ -95,9 +95,15 @@ def _least_of_picked(literals: Sequence[Any]) -> int:
     return sum(each is None or isinstance(each, slice) for each in literals)
 
 
-def _is_of_one_row(value: Arg, literals: Sequence[Any]) -> bool:
-    """Whether `x[entries]` has but one row: a new axis at the front, or that of `x`."""
-    return bool(literals) and (literals[0] is None or (value.rows == 1 and literals[0] in FULL))
+def _rows_of_picked(value: Arg, literals: Sequence[Any]) -> int | None:
+    """The size of the first axis of `x[entries]`, which may be a new one; None where it is not known."""
+    first = literals[0] if literals else NOT_CONSTANT
+    if not isinstance(first, slice) or unknown_constant(first):
+        return 1 if first is None else None
+    if value.rows is not None:
+        return len(range(*first.indices(value.rows)))
+    # Of a million, one is left; of fewer there may be none, which is an error on one device, too.
+    return 1 if len(range(*first.indices(1_000_000))) == 1 else None
 
 
 def _rank_of_picked(rank: int | None, entries: Sequence[Arg], literals: Sequence[Any]) -> int | None:

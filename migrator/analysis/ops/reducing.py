@@ -49,8 +49,9 @@ def reduced(value: Arg, how: Reduces, axes: Any, keepdims: bool) -> Arg:
         cut = sharded(value.placement)
         gone = axes_in(axes, rank, cut)
         left = rank if keepdims else None if isinstance(axes, SomeAxes) else rank - len(set(gone))
+        rows = 1 if keepdims and 0 in gone else None
         if cut is None:
-            return Arg(_kept(value.placement, how), rank=left)
+            return Arg(_kept(value.placement, how), rank=left, rows=rows)
         if cut.axis not in gone:
             place = _kept(value.placement, how)
             return Arg(moved(place, cut.axis - (0 if keepdims else sum(g < cut.axis for g in set(gone)))), rank=left)
@@ -58,10 +59,10 @@ def reduced(value: Arg, how: Reduces, axes: Any, keepdims: bool) -> Arg:
         if how.over is None or (power and not how.linear):
             raise NeedsWhole("it reduces all rows of the batch at once", ALL_GATHER)
         if how.over == "sum":
-            return Arg(placed(SUM, power), rank=left)
+            return Arg(placed(SUM, power), rank=left, rows=rows)
         if cut.rows == "ragged":
             raise NeedsWhole("it is a mean over the rows that a mask left", ALL_GATHER)
-        return Arg(placed(SUM, power - 1), rank=left)
+        return Arg(placed(SUM, power - 1), rank=left, rows=rows)
 
     return over_ranks([value], place)
 

@@ -276,6 +276,8 @@ def weighed(values: Arg, weights: Arg | None, how: str) -> Arg:
             raise NeedsWhole("weights and values are cut in different ways", ALL_GATHER)
         if sharded(weights.placement) and not sharded(place):
             raise NeedsWhole("it weighs a whole value by the rows of the batch", ALL_GATHER)
+        if sharded(place) and weights.placement == REPLICATED and known_rank(weights) != 0 and weights.rows != 1:
+            raise NeedsWhole("it weighs the rows of the batch by whole values", ALL_GATHER)
     if how == "none" or place == REPLICATED:
         return values
     if how not in SUMS | MEANS | WEIGHTED:

@@ -185,8 +185,14 @@ def merged(results: list[Arg]) -> Arg:
     ranks = {result.rank for result in results}
     least = min(r.least if r.rank is None else r.rank for r in results)
     rank = ranks.pop() if len(ranks) == 1 else None
-    found = Arg(either([r.placement for r in results]), rank=rank, least=0 if rank is not None else least)
-    return replace(found, dtype=results[0].dtype)
+    rows = {result.rows for result in results}
+    return Arg(
+        either([r.placement for r in results]),
+        rank=rank,
+        least=0 if rank is not None else least,
+        rows=rows.pop() if len(rows) == 1 else None,
+        dtype=results[0].dtype,
+    )
 
 
 def _likeliness(ranks: tuple[int, ...]) -> tuple[int, bool]:

@@ -13,7 +13,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
-from migrator.analysis.placement import Placement, Replicated, Shape, Unknown
+from migrator.analysis.placement import Partial, Placement, Replicated, Shape, Unknown
 from migrator.analysis.placing import ragged, ranks, shapes
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.placing.results import RESULTS
@@ -122,7 +122,8 @@ def _arg(run: Run, value: Value, view: View) -> Arg:
 
 
 def _arg_of_data(run: Run, data: Data, view: View) -> Arg:
-    rows = data.rows if data.is_replicated and (not data.whole or data.rows == 1) else None
+    has_first_axis = isinstance(data.placement, (Replicated, Partial))
+    rows = data.rows if has_first_axis and (not data.whole or data.rows == 1) else None
     return Arg(
         view(data),
         _constant(data),

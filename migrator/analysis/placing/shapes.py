@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Same, Stacked
 from migrator.analysis.ops.making import Sizes as TellsSizes
-from migrator.analysis.ops.moving import ExpandDims
+from migrator.analysis.ops.moving import ExpandDims, Permutes
 from migrator.analysis.ops.picking import GetItem
-from migrator.analysis.placement import Shape, Sharded
+from migrator.analysis.placement import Sharded
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.values import Data, Slice, Value
 from migrator.records import replace
@@ -28,6 +29,8 @@ def of_a_row(data: Data) -> int | None:
 
 def told(data: Data) -> Sizes:
     """The last of the sizes of its rows, as far as they are known; never how many rows there are."""
+    if data.is_replicated and data.rows == 1 and data.rank:
+        return (1, *[None] * (data.rank - 1))  # of a batch of one, the size of which is no other on any worker
     if not isinstance(data.placement, Sharded) or data.placement.axis or data.nested or data.ragged:
         return ()
     sizes = data.sizes
@@ -53,13 +56,16 @@ def kept(op: Operation, result: Value) -> Value:
     if data is None or result.objects or op.row is None or data.shape is not None:
         return result
     given = op.args.positional[0].data if op.args.positional and not op.args.positional[0].objects else None
-    if given is not None and isinstance(data.placement, Shape) and op.row.kind == TellsSizes("shape"):
+    if given is not None and op.row.kind == TellsSizes("shape"):
         return Value(replace(data, tells=told(given)))
     if given is not None and given.tells and isinstance(op.row.kind, GetItem) and data.is_replicated and data.rank == 0:
         index = op.args.positional[1].constant if len(op.args.positional) > 1 else NOT_CONSTANT
         return Value(replace(data, constant=size_at(given, index)))
     shape = _shape(op)
-    return result if shape is None else Value(replace(data, shape=shape, rank=len(shape)))
+    if shape is None:
+        return result
+    rows = shape[0] if shape and data.is_replicated and not data.whole else None
+    return Value(replace(data, shape=shape, rank=len(shape), rows=data.rows if rows is None else rows))
 
 
 def _shape(op: Operation) -> Sizes | None:
@@ -86,6 +92,18 @@ def _shape(op: Operation) -> Sizes | None:
             return None
         place = axis + len(sizes) + 1 if axis < 0 else axis
         return (*sizes[:place], 1, *sizes[place:])
+    if kind == Permutes():
+        order = _order(op, len(sizes))
+        return tuple(sizes[axis] for axis in order) if order is not None else None
     if isinstance(kind, GetItem) and isinstance(by, Data) and (isinstance(by.constant, Slice) or by.rank == 1):
         return (None, *sizes[1:])  # some of the rows
     return None
+
+
+def _order(op: Operation, rank: int) -> Sequence[int] | None:
+    """That of the axes in what is transposed; None where it is not seen."""
+    asked = next((value for name in ("perm", "axes") if (value := op.args.get(name, 1)) is not None), None)
+    if asked is None or asked.is_none:
+        return range(rank)[::-1]
+    order = asked.constant
+    return [axis % rank for axis in order] if isinstance(order, (list, tuple)) and len(order) == rank else None

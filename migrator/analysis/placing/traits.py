@@ -48,12 +48,12 @@ def kept(run: Run, op: Operation, result: Value) -> Value:
 
 
 def _as_many(run: Run, op: Operation, result: Value) -> Value:
-    """What all workers have keeps as many rows as a batch has through all that works row by row: they do not fit beside
-    a worker's part of them."""
+    """What all workers have keeps its number of rows through all that works row by row. As many as a batch has do not
+    fit beside a worker's part of that."""
     data = result.data
     if op.whole or op.row is None or data is None or result.objects or not data.is_replicated or data.rows is not None:
         return result
-    sizes = {d.rows for d in op.leaves if d.is_replicated and d.rows in run.batch_sizes}
+    sizes = {d.rows for d in op.leaves if d.is_replicated} - {None}
     if len(sizes) != 1:
         return result
     (size,) = sizes

@@ -109,7 +109,7 @@ def of_all_rows(run: Run, op: Operation, result: Arg, needs: frozenset[Repair], 
             pairs=pairs and has_rows,
             several=several and has_rows,
             across=axes_of_rows.pop() if has_rows and len(axes_of_rows) == 1 else 0,
-            rows=1 if has_rows and axes(run, op).rows == 1 else None,
+            rows=1 if axes(run, op).rows == 1 else None,
             sized=result.placement if _are_sizes(result.placement) and not has_rows else None,
         )
     )

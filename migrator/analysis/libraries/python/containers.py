@@ -90,7 +90,11 @@ def _is_told_alike(run: Run, atom: v.Atom) -> bool:
 
 
 def _dictionary(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    made = v.of(Container("dict", Site(node, frame.context)))
+    return _filled(run, Container("dict", Site(node, frame.context)), args, node)
+
+
+def _filled(run: Run, dictionary: Container, args: Arguments, node: cst.CSTNode) -> Value:
+    made = v.of(dictionary)
     for name, value in args.keywords.items():  # first: what is filled in stands beside these
         run.objects.store_item(made, v.constant(name), value, node)
     for value in args.positional:
@@ -301,8 +305,11 @@ def _of_defaults(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> 
     factory = args.get("default_factory", 0)
     if factory is not None and (factory.data is not None or any(_counts(run, atom) for atom in factory)):
         run.growing.add(made)
-    defaults.run_factory(run, factory, node, frame)
-    return v.of(made)
+    default = defaults.run_factory(run, factory, node, frame)
+    if default is not NOTHING:
+        run.heap.store(made, None, default)
+    named = {name: value for name, value in args.keywords.items() if name != defaults.FACTORY}
+    return _filled(run, made, Arguments(args.positional[1:], named, args.rest), node)
 
 
 def _counts(run: Run, atom: v.Atom) -> bool:

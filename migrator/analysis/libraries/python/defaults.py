@@ -19,9 +19,11 @@ DEFAULTDICT = "collections.defaultdict"
 FACTORY = "default_factory"
 
 
-def run_factory(run: Run, factory: Value | None, node: cst.CSTNode, frame: Frame) -> None:
-    if factory is not None and factory.objects:
-        run.calls.call(factory, Arguments([]), node, frame)
+def run_factory(run: Run, factory: Value | None, node: cst.CSTNode, frame: Frame) -> Value:
+    """What it gives for a key that is not there."""
+    if factory is None or not factory.objects:
+        return NOTHING
+    return run.calls.call(factory, Arguments([]), node, frame)
 
 
 def made_with(run: Run, made: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:
