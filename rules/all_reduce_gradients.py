@@ -22,15 +22,20 @@ Refuses: a method that trains (`fit`, `train_on_batch`, `minimize`) where it is 
 called otherwise than `model.fit(...)`; an update whose gradients cannot be followed back to a tape; variables that are
 changed from data in a loop by no gradients, in a program where nothing else trains; what a file that is missing may
 train, in such a program: it is given a model or data, or a class has its methods from there; a loss of which it cannot
-be seen how it adds up over the workers' parts of a batch, where what it needs whole cannot be put together either.
+be seen how it adds up over the workers' parts of a batch, where what it needs whole cannot be put together either;
+what a script sets from outside that Keras runs or reads of its models, layers, losses, metrics and optimizers
+(`model.train_step = f`), but for what is followed, such as a function for `layer.activation` that takes each row by
+itself.
 """
 
 from __future__ import annotations
 
 import libcst as cst
 
+from migrator.analysis.libraries.keras.hooks import Hook
 from migrator.analysis.verdicts import MEAN
 from migrator.edits import InsertAfter, Refusal, Wrap
+from migrator.facts.names import run_by_keras
 from migrator.facts.objects.holders import Unheld
 from migrator.facts.script import Facts
 from migrator.facts.training.gradients import Gradients, Place
@@ -39,6 +44,12 @@ from migrator.facts.training.sites import Minimization
 from migrator.facts.training.unsupported import UnsupportedTraining
 from migrator.findings.missing import told_of_training
 from migrator.rule import Findings, rule
+
+# What Keras makes of the steps of a model.
+_MADE_OF_STEPS = frozenset({
+    "make_train_function", "train_function", "train_tf_function", "compiled_loss", "_compile_loss", "compiled_metrics",
+    "_compile_metrics", "make_test_function", "test_function", "make_predict_function", "predict_function",
+})  # fmt: skip
 
 
 @rule(needs=("average-metrics", "broadcast-weights", "scale-loss", "synchronise-callbacks", "write-once"))
@@ -72,6 +83,7 @@ def all_reduce_gradients(facts: Facts) -> Findings:
     for call in may_train(facts) if not is_refused else ():
         advice = told_of_training(facts, call) or "give that file, too"
         yield _refuse(call, "what runs here comes from a file that is missing, and may train", advice)
+    yield from _set_from_outside(facts)
     yield from _added_losses(facts)
     done: set[Place] = set()
     for update in facts.training.updates:
@@ -94,6 +106,39 @@ def all_reduce_gradients(facts: Facts) -> Findings:
                 done.add(gradients.place)
                 found = facts.reductions.of(update, gradients)
                 yield found if isinstance(found, Refusal) else _reduce(facts, gradients, found)
+
+
+def _set_from_outside(facts: Facts) -> Findings:
+    """What Keras runs or reads of its own objects, and a script sets."""
+    for node, hooks in facts.losses.hooks.items() if facts.cuts else ():
+        hook = next((h for h in hooks if h.name != run_by_keras.OPTIMIZER), None)  # which wrap-optimizer sees to
+        if hook is None or node not in facts.tree.order:
+            continue
+        if not hook.name:
+            yield _refuse(
+                node,
+                "an attribute of an object of Keras's is set here by a name that only the run knows: Keras may run it",
+                "set it by its name, or give it to the object where that is made",
+            )
+            continue
+        yield _refuse(
+            node,
+            f"`{hook.name}`, which Keras runs or reads by itself, is set here from outside: what that does with a batch"
+            " is not followed",
+            _instead_of_setting(hook),
+        )
+
+
+def _instead_of_setting(hook: Hook) -> str:
+    if hook.kind == run_by_keras.LAYER and hook.name not in ("call", "__call__", "compute_mask"):
+        return f"give it to the layer where that is made, `{hook.name}=...`, or write a layer of your own"
+    if hook.kind == run_by_keras.LOSS:
+        return "write a class that derives from keras.losses.Loss, with a `call`"
+    if hook.kind == run_by_keras.MODEL and hook.name in _MADE_OF_STEPS:
+        return "write a class that derives from the model's, with a `train_step`, `test_step` or `compute_loss`"
+    if hook.kind == run_by_keras.MODEL and hook.name in run_by_keras.IN_CALLS:
+        return "make another model, keras.Model(inputs, outputs)"
+    return f"write a class that derives from the {hook.kind}'s, with the method `{hook.name}`"
 
 
 def _added_losses(facts: Facts) -> Findings:

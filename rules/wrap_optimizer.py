@@ -2,8 +2,8 @@
 
 They compute and apply gradients out of the script's sight, so the optimizer itself reduces them. It does so before
 it clips, and the wrapped optimizer keeps its name, its settings and its saved form. An optimizer that is named by a
-string, or not at all, is wrapped as well; that of `minimize` where it is made. Where `minimize` is given a sum over
-the batch, the optimizer sums.
+string, or not at all, is wrapped as well; one that a compiled model gets by `model.optimizer = ...` where that stands,
+that of `minimize` where it is made. Where `minimize` is given a sum over the batch, the optimizer sums.
 
 before:
     model.compile(optimizer=keras.optimizers.Adam(1e-3), loss="mse")
@@ -13,7 +13,8 @@ after:
 Leaves alone: models that are compiled but never trained here; models whose own `train_step` applies the gradients
 (they are reduced there); an optimizer that is distributed already.
 Refuses: `compile(**config)`, where the optimizer cannot be seen; a fitted model whose `compile` is not in this file;
-an optimizer that minimises and is made elsewhere; a model whose layers tie the samples of a batch together where
+an optimizer that minimises and is made elsewhere; one that a model gets behind `compile` in another way than by an
+assignment, `setattr(model, "optimizer", ...)`; a model whose layers tie the samples of a batch together where
 nothing can be written.
 """
 
@@ -22,7 +23,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.edits import AddArgument, InsertAfter, Refusal, Wrap
-from migrator.facts.names import api
+from migrator.facts.names import api, run_by_keras
 from migrator.facts.objects.holders import Holder
 from migrator.facts.objects.values import Function, Value, calls
 from migrator.facts.script import Facts
@@ -56,6 +57,7 @@ def wrap_optimizer(facts: Facts) -> Findings:
             "compile `self.model` there, or wrap the optimizer by hand with lockstep.distributed_optimizer",
             True,
         )
+    yield from _wrap_set(facts)
     yield from _wrap_minimising(facts)
 
 
@@ -89,6 +91,32 @@ def _wrap_compiled(facts: Facts, compile_: Fit) -> Findings:
         yield AddArgument(call, ("optimizer=" + facts.call("distributed_optimizer", '"rmsprop"'),))
     elif not any(facts.kinds.is_distributed_optimizer(v) for v in facts.resolver.values(optimizer)):
         yield Wrap(optimizer, f"{facts.runtime}.distributed_optimizer(", ")")
+
+
+# -- `model.optimizer = ...` ---------------------------------------------------------------------------------------
+
+
+def _wrap_set(facts: Facts) -> Findings:
+    """Where a model that Keras trains gets another optimizer than it is compiled with."""
+    for node, hooks in facts.losses.hooks.items() if facts.cuts else ():
+        if node not in facts.tree.order or not any(h.name == run_by_keras.OPTIMIZER for h in hooks):
+            continue
+        if isinstance(node, cst.Attribute) and facts.training.trains_by_itself(facts.resolver.values(node.value)):
+            continue
+        target = facts.tree.parent.get(node)
+        assign = facts.tree.parent.get(target) if isinstance(target, cst.AssignTarget) else None
+        values = facts.resolver.values(assign.value) if isinstance(assign, cst.Assign) else ()
+        if values and all(facts.kinds.is_distributed_optimizer(v) for v in values):
+            continue
+        if isinstance(assign, cst.Assign) and values and all(map(facts.kinds.is_optimizer, values)):
+            yield Wrap(assign.value, f"{facts.runtime}.distributed_optimizer(", ")")
+            continue
+        yield Refusal(
+            node,
+            "a model gets another optimizer here than it is compiled with, and what that is cannot be seen",
+            "compile the model with it, or wrap it by hand with lockstep.distributed_optimizer",
+            True,
+        )
 
 
 # -- loaded models -------------------------------------------------------------------------------------------------

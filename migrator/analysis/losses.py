@@ -11,6 +11,7 @@ from migrator.analysis.classes import CUT
 from migrator.analysis.left_out import LeftOut
 from migrator.analysis.libraries.keras.applying import is_of_tensors
 from migrator.analysis.libraries.keras.compiling import is_eager
+from migrator.analysis.libraries.keras.hooks import Hook
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
@@ -22,6 +23,7 @@ from migrator.analysis.planning import Planner
 from migrator.analysis.run import Run, comes_to_an_end
 from migrator.analysis.values import Data, Instance, Repair, Value
 from migrator.analysis.verdicts import MEAN, NONE, NOT_RUN, SUM, Verdict, Verdicts, drawn, kinds_of
+from migrator.facts.names import run_by_keras
 from migrator.facts.program.modules import Script
 from migrator.facts.program.tree import FunctionLike, Tree
 
@@ -170,6 +172,16 @@ class Losses:
         return any(
             isinstance(m, Instance) and self._run.classes.method(m, "compute_loss") for m, _, _ in self._run.fits[call]
         )
+
+    @property
+    def hooks(self) -> dict[cst.CSTNode, list[Hook]]:
+        """What the program sets from outside that Keras runs or reads then, and that is not followed, by where that
+        is: of a model, where Keras trains it."""
+        if self.too_much:
+            return {}
+        trained = {a.site.node for a in self._run.trained_by_keras if isinstance(a, (v.Made, Instance))}
+        found = {node: [h for h in hooks if _is_run(h, trained)] for node, hooks in self._run.hooks.items()}
+        return {node: sorted(hooks, key=lambda h: h[:2]) for node, hooks in found.items() if hooks}
 
     @property
     def whole_compiles(self) -> set[cst.CSTNode]:
@@ -567,3 +579,11 @@ def _is_variable(value: Value) -> bool:
     if isinstance(only, v.Tuple):
         return bool(only.items) and all(map(_is_variable, only.items))
     return isinstance(only, v.Made) and only.path == VARIABLE
+
+
+def _is_run(hook: Hook, trained: Collection[cst.CSTNode]) -> bool:
+    """Whether Keras runs what is set there, given the makers of the models that it trains."""
+    if hook.kind not in (run_by_keras.MODEL, run_by_keras.METRIC) or hook.name in run_by_keras.IN_CALLS:
+        return True
+    is_one = hook.kind == run_by_keras.MODEL and isinstance(hook.of, (v.Made, Instance))
+    return hook.of.site.node in trained if is_one else bool(trained)  # type: ignore[union-attr]

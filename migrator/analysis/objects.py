@@ -14,6 +14,8 @@ from migrator.analysis.classes import decorated
 from migrator.analysis.dictionaries import turns_over_keys
 from migrator.analysis.frames import Cell
 from migrator.analysis.libraries import runtime, tensorflow
+from migrator.analysis.libraries.keras import hooks
+from migrator.analysis.libraries.keras.names import LOSS
 from migrator.analysis.libraries.python import defaults, holders
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, Unknown
@@ -204,6 +206,7 @@ class Objects:
             self.run.redefined.set_cell(value)
         if name == defaults.FACTORY:
             defaults.run_factory(self.run, value, node, self.run.frames[self.run.tree.module_of(node)])
+        hooks.note(self.run, owner, name, value, node)
         for atom in owner:
             self.run.changing.note(atom, name, value)
             setter = self.run.classes.setter(atom, name) if isinstance(atom, Instance) else None
@@ -247,10 +250,19 @@ class Objects:
             self.store_attribute(owner, name, v.unseen(why), node)
 
     def own_call(self, atom: Made) -> Value:
-        """What a layer of a library's runs instead of its own code: `layer.call = function`."""
-        of_its_class = External(api.canonical(f"{atom.path}.call"))
-        inherited = self.run.classes.bound(self.run.heap.load(of_its_class, redefined.REPLACED), v.of(atom))
-        return v.join_all([self.run.heap.load(atom, "call"), inherited, self.run.heap.load(_ANY_OBJECT, "call")])
+        """What a layer of a library's runs instead of its own code: `layer.call = function`; or a loss, which also has
+        it as `loss.fn`."""
+        called = [
+            self.run.heap.load(atom, "call"),
+            self.call_of_class(atom, atom.path),
+            self.run.heap.load(_ANY_OBJECT, "call"),
+        ]
+        return v.join_all([*called, self.run.heap.load(atom, "fn")] if LOSS.match(atom.path) else called)
+
+    def call_of_class(self, atom: Made | Instance, path: str) -> Value:
+        """What the program has put into a library's class for `call`: `tf.keras.layers.Dense.call = function`."""
+        held = self.run.heap.load(External(api.canonical(f"{path}.call")), redefined.REPLACED)
+        return self.run.classes.bound(held, v.of(atom))
 
     def _store_anywhere(self, name: str, value: Value) -> None:
         """Which object gets it is not seen (one of a model's layers): any may have it. Numbers are made to agree where

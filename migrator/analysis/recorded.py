@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -16,6 +16,9 @@ from migrator.analysis.libraries.keras.applying import BuiltCall
 from migrator.analysis.placement import Placement, Unknown
 from migrator.analysis.plan import Plain
 from migrator.analysis.values import Data, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.libraries.keras.hooks import Hook
 
 
 class Recorded:
@@ -119,6 +122,8 @@ class Recorded:
         self.not_for_all: set[cst.CSTNode] = set()
         self.lists: set[cst.CSTNode] = set()  # the operations that give lists of tensors
         self.hidden: set[cst.CSTNode] = set()
+        self.hooks: dict[cst.CSTNode, set[Hook]] = defaultdict(set)  # what is set that Keras runs, by where that is
+        self.trained_by_keras: set[v.Atom] = set()  # the models of `fit` and `train_on_batch`
         self.traced: set[cst.CSTNode] = set()  # functions of which a graph is made
         self.traced_models: set[v.Atom] = set()  # the same of objects: `tf.function(model)`
         # Of these, those that are traced once for all shapes that their signatures tell.

@@ -14,6 +14,7 @@ import libcst as cst
 
 from migrator.analysis import namespaces, ops
 from migrator.analysis import values as v
+from migrator.analysis.libraries.keras import hooks
 from migrator.analysis.libraries.python import made_names
 from migrator.analysis.placement import Unknown
 from migrator.analysis.values import (
@@ -71,6 +72,7 @@ class Redefined:
         self, owner: Value, value: Value, node: cst.CSTNode, names: re.Pattern[str] | None = None
     ) -> None:
         """`setattr(obj, prefix + name, value)`: whichever of its attributes, by those `names`, may be that now."""
+        hooks.note_somewhere(self.run, owner, value, node, names)
         if value.data is not None:
             value = v.join(value, NUMBER)
         for atom in owner:

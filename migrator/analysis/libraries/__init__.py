@@ -25,6 +25,8 @@ from migrator.analysis.libraries import (
     tensor_loops,
     tensorflow,
 )
+from migrator.analysis.libraries.keras import losses
+from migrator.analysis.libraries.keras.names import LOSS
 from migrator.analysis.libraries.python import containers, defaults, holders, reflection, scalars
 from migrator.analysis.libraries.python.iterating import gone_through, lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
@@ -185,6 +187,8 @@ class Libraries:
             with self.run.evaluations.running():
                 return self.run.calls.call(self.run.heap.load(atom, "function"), args, node, frame)
         replaced = self.run.objects.own_call(atom)
+        if replaced is not NOTHING and LOSS.match(atom.path):
+            return losses.call_by(self.run, atom, replaced, args, node, frame)
         if replaced is not NOTHING:
             return self.run.note_built(args, keras.applied(self.run, replaced, args, node, frame))
         return self.keras.call(atom, args, node, frame)

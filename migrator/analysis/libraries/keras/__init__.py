@@ -153,7 +153,7 @@ class Keras:
 
     def _applied_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """What the object's own `call` gives, or that of the class of Keras's that its class comes from."""
-        call = self.run.classes.method(atom, "call")
+        call = self.run.classes.method(atom, "call") or self._of_its_classes(atom)
         if call is not None:
             return applied(self.run, call, accepted(self.run, call, args), node, frame)
         if is_of(self.run, atom, lambda p: p in api.SEQUENTIAL):
@@ -171,6 +171,12 @@ class Keras:
         if is_of(self.run, atom, lambda p: bool(LAYER.match(p) or api.makes_model(p))):
             return sample_by_sample(self.run, args)
         return self.run.placing.unknown(args, node)
+
+    def _of_its_classes(self, atom: Instance) -> Value | None:
+        """What the program has put into these classes of Keras's for `call`."""
+        held = [self.run.objects.call_of_class(atom, path) for path in classes_of(self.run, atom)]
+        found = v.join_all(held) if held else NOTHING
+        return found if found is not NOTHING else None
 
     def method(self, atom: Made | Instance, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         if isinstance(atom, Made):
@@ -205,6 +211,9 @@ class Keras:
 
     def _inherited_call(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """`super().call(…)`: what the class of Keras's does that the object's comes from."""
+        replaced = self._of_its_classes(atom)
+        if replaced is not None:
+            return applied(self.run, replaced, args, node, frame)
         if is_of(self.run, atom, lambda p: p in api.SEQUENTIAL):
             return models.sequential(self.run, atom, args, node, frame)
         outputs = self.run.heap.load(atom, ("end", "outputs"))

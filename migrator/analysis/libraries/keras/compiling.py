@@ -64,6 +64,8 @@ def applied_loss(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst
         run.note_hidden(v.of(function))
         if isinstance(function, Instance):
             run.note_hidden(run.classes.method(function, "call") or NOTHING)
+        elif isinstance(function, Made):
+            run.note_hidden(run.objects.own_call(function))
     with run.placing.repairing.ruled_out("Keras applies it", is_barred=False):
         result = losses.of_compiled(run, loss, args, node, frame)
     if len(args.positional) > 1 and masks.is_masked(run, args.positional[1]):

@@ -19,6 +19,7 @@ from migrator.analysis.libraries.keras.objects import arguments_of, classes_of, 
 from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Sharded, Unknown
 from migrator.analysis.values import (
     NONE,
+    NOTHING,
     NUMBER,
     Bound,
     Container,
@@ -90,8 +91,11 @@ def _of_all_rows(args: Arguments) -> Arguments:
 def call_own(run: Run, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """A loss class of the program: what `call` gives, reduced as the object was told to."""
     call = run.classes.method(atom, "call")
-    if call is None:
-        return run.placing.unknown(args, node)
+    return call_by(run, atom, call, args, node, frame) if call is not None else run.placing.unknown(args, node)
+
+
+def call_by(run: Run, atom: Made | Instance, call: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """What a loss makes of the values that its `call` gives, be that set from outside."""
     if len(args.positional) > 1 and masks.is_masked(run, args.positional[1]) and _reduction(run, atom) != "none":
         return v.unseen(masks.REASON)
     given = Arguments(
@@ -219,7 +223,7 @@ def _compiled_part(run: Run, atom: v.Atom, args: Arguments, weights: Value, node
     is_function = isinstance(atom, (Function, Bound, Curried)) or (
         isinstance(atom, External) and not atom.path.rpartition(".")[2][:1].isupper()
     )
-    if isinstance(atom, Instance):
+    if isinstance(atom, Instance) or (isinstance(atom, Made) and run.objects.own_call(atom) is not NOTHING):
         is_function = not is_of(run, atom, lambda p: p.startswith("keras.losses."))  # a plain object that is called
         if not is_function:
             args = Arguments(args.positional, {"sample_weight": weights}, args.rest, args.nodes)

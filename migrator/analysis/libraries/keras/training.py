@@ -65,6 +65,7 @@ def _train_on_batch(run: Run, atom: Made | Instance, args: Arguments, node: cst.
 
 def _train(run: Run, atom: Made | Instance, batch: Value, node: cst.CSTNode, frame: Frame) -> None:
     """Steps of Keras's: a second one finds in names what the first has left there."""
+    run.trained_by_keras.add(atom)
     for _ in range(2):
         _train_once(run, atom, batch, node, frame)
         applying.run_again(run)
