@@ -96,7 +96,13 @@ class Uncut:
         is_object = isinstance(atom, v.Instance)
         if is_object and not self._holds_all_it_gives(atom, set()):
             return False
-        return all(self._are_rowless(value, passed, numbers=is_object) for value in self._held(atom))
+        numbers = is_object or self._is_written_out(atom)
+        return all(self._are_rowless(value, passed, numbers=numbers) for value in self._held(atom))
+
+    def _is_written_out(self, atom: Atom) -> bool:
+        """Whether it is a dictionary of which each key is known, `{"a": 0.5, "b": loss}`: others may have one a row."""
+        is_known = self.run is not None and self.run.heap.load(atom, None) is NOTHING
+        return is_known and isinstance(atom, Container) and atom.kind == "dict"
 
     def _holds_all_it_gives(self, atom: Atom, passed: set[Atom]) -> bool:
         """Whether an object is a model, a layer or a loss, or keeps weights: what is called of any other one may give
