@@ -20,7 +20,7 @@ from migrator.analysis.libraries.python.containers import sent_to
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
 from migrator.analysis.truth import asked, compared, outcome
-from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Function, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Function, Instance, Site, Tuple, Value
 from migrator.facts.program.presence import asks_if_there_is_none
 from migrator.facts.program.syntax import OPERATORS
 from migrator.facts.program.tree import Scope
@@ -297,6 +297,8 @@ class Expressions:
         if owner.only == External("numpy.s_"):
             return index
         found = self.run.objects.item(owner, index, node)
+        if _picks_one(node, index) and not any(isinstance(atom, Instance) for atom in owner):
+            found = v.mapped(found, lambda data: replace(data, item=True) if data.is_replicated else data)
         if not any(isinstance(atom, (Container, Tuple)) for atom in owner):
             return found
         if len(node.slice) > 1:
@@ -487,6 +489,15 @@ class Expressions:
 def _has_defaults(params: cst.Parameters) -> bool:
     several = (*params.posonly_params, *params.params, *params.kwonly_params)
     return any(param.default is not None for param in several)
+
+
+def _picks_one(node: cst.Subscript, index: Value) -> bool:
+    """`x[i]`, with a number that a name stands for, or `x[0, a:b]`."""
+    first = index.only.items[0] if isinstance(index.only, Tuple) and index.only.items else index
+    place = node.slice[0].slice
+    numbers = (cst.Name, cst.Integer, cst.UnaryOperation) if len(node.slice) > 1 else cst.Name
+    is_written_so = isinstance(place, cst.Index) and isinstance(place.value, numbers)
+    return is_written_so and first.data is not None and not first.objects and first.data.rank == 0 and not first.is_text
 
 
 def _is_list(value: Value) -> bool:

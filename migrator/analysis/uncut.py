@@ -3,7 +3,7 @@ depends on that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -72,6 +72,10 @@ class Uncut:
         value = self._value(node)
         return bool(value.objects) and value.data is None and self._are_rowless(value, set())
 
+    def is_called(self, node: cst.CSTNode) -> bool:
+        """Whether it stands in code that is seen to be run: of others, what they work with may be something else."""
+        return self.run is not None and self.tree.function_of(node) not in self.run.alone
+
     def _are_rowless(self, value: Value, passed: set[Atom], *, numbers: bool = False) -> bool:
         """`passed`: what is asked for already; `numbers`: whether these have none, either, while a list of them may be
         rows."""
@@ -92,7 +96,13 @@ class Uncut:
         is_object = isinstance(atom, v.Instance)
         if is_object and not self._holds_all_it_gives(atom, set()):
             return False
-        return all(self._are_rowless(value, passed, numbers=is_object) for value in self._held(atom))
+        numbers = is_object or self._is_written_out(atom)
+        return all(self._are_rowless(value, passed, numbers=numbers) for value in self._held(atom))
+
+    def _is_written_out(self, atom: Atom) -> bool:
+        """Whether it is a dictionary of which each key is known, `{"a": 0.5, "b": loss}`: others may have one a row."""
+        is_known = self.run is not None and self.run.heap.load(atom, None) is NOTHING
+        return is_known and isinstance(atom, Container) and atom.kind == "dict"
 
     def _holds_all_it_gives(self, atom: Atom, passed: set[Atom]) -> bool:
         """Whether an object is a model, a layer or a loss, or keeps weights: what is called of any other one may give
@@ -121,6 +131,22 @@ class Uncut:
         if value.data is not None:
             return not value.objects and value.data.axes > 0
         return bool(value.objects) and all(isinstance(a, Container) and a.kind == "list" for a in value)
+
+    def is_item(self, node: cst.CSTNode) -> bool:
+        """Whether it is one item of an array, `x[i]`, or holds such items, and nothing else but fewer numbers and
+        arrays."""
+        parts = list(self._parts(self._value(node), set()))
+        items = [data for data in parts if data.item]
+        return len(items) > len(parts) / 2 and all(data.item or data.rank == 0 or data.axes > 0 for data in parts)
+
+    def _parts(self, value: Value, passed: set[Atom]) -> Iterator[Data]:
+        if value.data is not None:
+            yield value.data
+        for atom in value.objects - passed:
+            passed.add(atom)
+            if isinstance(atom, (Container, v.Instance, v.Tuple)):
+                for held in self._held(atom):
+                    yield from self._parts(held, passed)
 
     def is_part(self, node: cst.CSTNode) -> bool:
         """Whether it is `slice(i, i + 6)`, or `np.s_[i : i + 6]`: a part of the rows, as `x[i : i + 6]` takes it."""

@@ -133,7 +133,8 @@ class Data:
     that it is made of, none where that is not proven, see same_batch.py. `filled`: what makes it, as far as that is
     rows of one number or another, and not of a batch, and whether that is a tensor: see lookups.py. `behind`: the
     objects of the program that it may be, or give, see handles.py. `table`: what a variable holds, of which the
-    gradient comes with one part for each index that looks rows up in it. `text`: it is a text, whichever.
+    gradient comes with one part for each index that looks rows up in it. `text`: it is a text, whichever. `item`: of
+    an array or a list, the one that a number picks which a name stands for, or perhaps.
     """
 
     placement: Placement = REPLICATED
@@ -173,6 +174,7 @@ class Data:
     behind: frozenset[Any] = _NONE_BEHIND
     table: bool = False
     text: bool = False
+    item: bool = False
 
     # Met over and over, and made of tuples of all fields by dataclasses.
 
@@ -502,6 +504,7 @@ def join_data(a: Data, b: Data) -> Data:
         behind=a.behind | b.behind,
         table=a.table or b.table,
         text=a.is_text and b.is_text,
+        item=a.item or b.item,
     )
 
 

@@ -84,7 +84,7 @@ class BatchArguments:
         for arg in call.args:
             if self.shares.is_share_at(arg.value, call):
                 return []
-            if arg.star == "**" and self.reads.holds_numbers(arg.value):
+            if arg.star == "**" and self.reads.uncut.has_no_rows(arg.value):
                 continue
             if (cut := self.earlier.behind(arg.value, call)) is not None:
                 cut_before[arg.value] = cut

@@ -6,7 +6,7 @@ statement, or are arrays. How the loss adds up over the workers' rows is proven 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 
 import libcst as cst
@@ -17,19 +17,10 @@ from migrator.analysis.uncut import Uncut
 from migrator.facts.data.rows import RowFinder
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, calls
+from migrator.facts.objects.values import Class, External, Function, Literal, Object
 from migrator.facts.program.syntax import part_at, takes_all
 from migrator.facts.program.tree import Binding, Tree
 
-# They give an array that has a first axis, of lists and of arrays.
-_MAKING = frozenset({
-    "numpy.array", "numpy.asarray", "numpy.stack", "numpy.vstack", "numpy.hstack", "numpy.concatenate",
-    "numpy.column_stack", "numpy.ones", "numpy.zeros", "numpy.full", "numpy.expand_dims", "numpy.eye",
-    "tensorflow.stack", "tensorflow.concat", "tensorflow.convert_to_tensor", "tensorflow.constant",
-    "tensorflow.one_hot", "keras.utils.to_categorical", "builtins.list", "builtins.sorted", "numpy.arange",
-})  # fmt: skip
-# They give an array of the same form.
-_LIKE = frozenset({"numpy.zeros_like", "numpy.ones_like", "numpy.empty_like", "numpy.cumsum", "numpy.flip"})
 _TAKING_METHODS = frozenset({"pop", "get"})
 _KEEPING_METHODS = frozenset({"astype", "copy", "numpy"})
 _CASTING = frozenset({
@@ -39,9 +30,6 @@ _CASTING = frozenset({
 # They put something at the sides of an array.
 _PADDING = frozenset({"tensorflow.pad", "numpy.pad", "keras.ops.pad"})
 _PRODUCTS = frozenset({"tensorflow.matmul", "tensorflow.linalg.matmul", "keras.ops.matmul"})
-_HOLDING = frozenset({"builtins.dict", "types.SimpleNamespace"})
-# What they compare of an array gives one truth value for each of its items.
-_OF_EACH = (cst.Equal, cst.NotEqual, cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _DEEPEST = 8
 
 
@@ -56,7 +44,7 @@ class BatchForms:
     def are_batches(self, given: Iterable[cst.BaseExpression], users: Iterable[cst.CSTNode]) -> bool:
         """Whether all these surely have their samples along the first axis; `users`: the code of the step."""
         known, steps = list(given), list(users)
-        if any(map(self._is_single, known)):
+        if any(map(self.uncut.is_item, known)):
             return False
         read = [taken for place, rows in self.rows_taken if self.tree.is_in(place, steps) for taken in rows]
         taken = [n for n in known if any(self.comes_from(r, n) for r in read)]
@@ -64,7 +52,7 @@ class BatchForms:
         indices = {self._index(node) for node in taken} - {""}
         return bool(taken) and all(
             node in taken
-            or self._is_array(node)
+            or (self.uncut.are_several(node) and self.uncut.is_called(node))
             or self._index(node) in indices
             or statements & {b.node for b in self._sources(node)}
             for node in known
@@ -257,162 +245,6 @@ class BatchForms:
             isinstance(v, Literal) for v in self.resolver.values(index.value) or (None,)
         )
 
-    # -- single samples ------------------------------------------------------------------------------------------
-
-    def _is_single(self, node: cst.BaseExpression, depth: int = 0) -> bool:
-        """Whether the expression is seen to be one item of an array, `x[i]`, with a number that counts, or to hold
-        such items alone."""
-        if depth > _DEEPEST:
-            return False
-        if isinstance(node, cst.Subscript):
-            own = self._own_items(node) if self._is_counted(node.slice[0].slice) else None
-            return (
-                self._is_counted(node.slice[0].slice) if own is None else not all(map(self._is_several_or_number, own))
-            )
-        held = self._taken_apart([node])
-        if held != [node]:
-            rows = [part for part in held if not self._is_several_or_number(part)]
-            return len(rows) > len(held) / 2 and all(self._is_single(part, depth + 1) for part in rows)
-        if self._gives_one_row(node) or any(b.path and self._gives_one_row(b.value) for b in self._bindings(node)):
-            return True
-        return any(self._is_single(part, depth + 1) for b in self._bindings(node) for part in self._bound_to(b))
-
-    def _is_several_or_number(self, node: cst.BaseExpression) -> bool:
-        """Whether it is seen to be rows, `self.x[rows]` with `rows = slice(…)`, or a number beside them."""
-        index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
-        chosen = self.resolver.values(index.value) if isinstance(index, cst.Index) else ()
-        by_slice = bool(chosen) and all(isinstance(v, Result) and calls(v) == "builtins.slice" for v in chosen)
-        is_number = isinstance(node, cst.BaseNumber) or self.uncut.is_number(node)
-        return by_slice or is_number or self._is_array(node)
-
-    def _gives_one_row(self, node: cst.CSTNode | None) -> bool:
-        """`data[i]`, `sample(i)`, of an object or a function of the script's that gives one row for an index,
-        `return self.x[i], self.y[i]`."""
-        given: Sequence[cst.BaseExpression] = ()
-        if isinstance(node, cst.Subscript) and self._is_counted(node.slice[0].slice):
-            given = self._own_items(node) or ()
-        elif isinstance(node, cst.Call) and any(self._is_counter_at(arg.value) for arg in node.args):
-            functions = [v.node for v in self.resolver.values(node.func) if isinstance(v, Function)]
-            bodies = [f for f in functions if isinstance(f, cst.FunctionDef)]
-            given = self._taken_apart([r for function in bodies for r in self.resolver.returned(function)])
-        return any(map(self._is_row_of_parameter, given))
-
-    def _is_counted(self, place: cst.BaseSlice) -> bool:
-        return isinstance(place, cst.Index) and self._is_counter_at(place.value)
-
-    def _is_counter_at(self, node: cst.BaseExpression) -> bool:
-        return isinstance(node, cst.Name) and self.uncut.is_number(node)
-
-    def _is_row_of_parameter(self, node: cst.CSTNode | None, depth: int = 0) -> bool:
-        """Whether it takes of an array what a parameter of the function around it says, and nothing else of that."""
-        if isinstance(node, cst.Name) and depth < _DEEPEST:
-            bound = [
-                part_at(b.value, b.path) for b in self._bindings(node) if b.kind == "assign" and b.value is not None
-            ]
-            return any(self._is_row_of_parameter(part, depth + 1) for part in bound)
-        index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
-        chosen = index.value if isinstance(index, cst.Index) else None
-        return isinstance(chosen, cst.Name) and any(b.kind == "param" for b in self.resolver.reaching(chosen))
-
-    def _own_items(self, node: cst.Subscript) -> list[cst.BaseExpression] | None:
-        """What an object of the script's gives for an index, taken apart; None of all else."""
-        owners = self.resolver.values(node.value)
-        methods = [self.resolver.method(v.of, "__getitem__") for v in owners if isinstance(v, Object)]
-        if not owners or len(methods) < len(owners):
-            return None
-        return self._taken_apart([given for m in methods if m is not None for given in self.resolver.returned(m)])
-
-    def _taken_apart(self, nodes: Sequence[cst.BaseExpression]) -> list[cst.BaseExpression]:
-        """What tuples, dictionaries and records hold that are written out."""
-        queue, found = list(nodes), []
-        while queue:
-            part = queue.pop(0)
-            if isinstance(part, (cst.Tuple, cst.Dict)):
-                queue += [element.value for element in part.elements]
-            elif isinstance(part, cst.Call) and self._makes_record(part):
-                queue += [arg.value for arg in part.args]
-            else:
-                found.append(part)
-        return found
-
-    def _makes_record(self, call: cst.Call) -> bool:
-        values = self.resolver.values(call.func)
-        is_tuple = any(isinstance(v, Result) and calls(v) == "collections.namedtuple" for v in values)
-        return is_tuple or any(isinstance(v, Class) for v in values) or self.resolver.calls_one_of(call, _HOLDING)
-
-    def _bound_to(self, binding: Binding) -> Iterator[cst.BaseExpression]:
-        """What the name is seen to get, also from a generator of the script's own."""
-        value = binding.value
-        if not isinstance(value, cst.BaseExpression):
-            return
-        source = value
-        if (
-            binding.kind == "assign"
-            and isinstance(value, cst.Call)
-            and self.resolver.calls_one_of(value, ("builtins.next",))
-        ):
-            source = value.args[0].value if value.args else value
-        elif binding.kind == "assign":
-            part = part_at(value, binding.path)
-            if isinstance(part, cst.BaseExpression):
-                yield part
-            return
-        for function in self.rows.generators.of(source):
-            for given in self.tree.yields.get(function, ()):
-                part = part_at(given.value, binding.path) if given.value is not None else None
-                if isinstance(part, cst.BaseExpression):
-                    yield part
-
-    # -- arrays --------------------------------------------------------------------------------------------------
-
-    def _is_array(self, node: cst.BaseExpression, depth: int = 0) -> bool:
-        """Whether the expression surely has a first axis."""
-        if depth > _DEEPEST:
-            return False
-        if isinstance(node, cst.Name):
-            bindings = self._bindings(node)
-            made = [b for b in bindings if b.kind != "augmented"]  # an array stays one
-            return bool(made) and all(self._binds_array(b, depth) for b in made)
-        if isinstance(node, cst.BinaryOperation):
-            return self._is_array(node.left, depth + 1) or self._is_array(node.right, depth + 1)
-        if isinstance(node, cst.Comparison) and isinstance(node.comparisons[0].operator, _OF_EACH):  # `labels != 0`
-            return self._is_array(node.left, depth + 1)
-        if isinstance(node, cst.Subscript):
-            index = node.slice[0].slice
-            chosen = isinstance(index, cst.Slice) or self._is_array(cst.ensure_type(index, cst.Index).value, depth + 1)
-            return chosen or _opens_an_axis(node)
-        if isinstance(node, cst.Call):
-            if isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPING_METHODS:
-                return self._is_array(node.func.value, depth + 1)
-            if node.args and self.resolver.calls_one_of(node, _LIKE):
-                return self._is_array(node.args[0].value, depth + 1)
-            returned = self._returned_by(node)
-            if returned:
-                return all(self._is_array(part, depth + 1) for part in returned)
-            results = [v for v in self.resolver.values(node) if isinstance(v, Result) and calls(v) in _MAKING]
-            return any(calls(v) not in _CASTING or self._may_be_rows(v.call, depth) for v in results)
-        return isinstance(node, (cst.List, cst.ListComp))
-
-    def _may_be_rows(self, call: cst.Call, depth: int) -> bool:
-        """Whether what a tensor is made of may be rows: an array, or what comes with some, and not what the function is
-        only given, `tf.constant(rate)`."""
-        given = call.args[0].value if call.args else None
-        bindings = self.resolver.reaching(given) if isinstance(given, cst.Name) else []
-        is_given = bool(bindings) and all(b.kind == "param" for b in bindings)
-        return given is not None and (not is_given or self._is_array(given, depth + 1))
-
-    def _binds_array(self, binding: Binding, depth: int) -> bool:
-        if len(binding.path) == 1 and self._makes_arrays(binding.value, depth):
-            return True
-        if binding.kind == "param" and isinstance(binding.node, cst.Param):
-            given = self.resolver.given(binding.node)
-            return bool(given) and all(self._is_array(one, depth + 1) for one in given)
-        if binding.kind != "assign" or binding.value is None:
-            return False
-        several: list[cst.CSTNode] = [*self._returned_by(binding.value)] if binding.path else []
-        parts = [part_at(one, binding.path) for one in several or [binding.value]]
-        return all(isinstance(part, cst.BaseExpression) and self._is_array(part, depth + 1) for part in parts)
-
     def _returned_by(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
         """What the functions of the script's return that a call may be of."""
         values = self.resolver.values(node.func) if isinstance(node, cst.Call) else ()
@@ -420,15 +252,6 @@ class BatchForms:
         if not functions or len(functions) < len(values):
             return []
         return [given for function in functions for given in self.resolver.returned(function)]
-
-    def _makes_arrays(self, node: cst.CSTNode | None, depth: int) -> bool:
-        """Whether each part of it is an array: `map(np.array, zip(*samples))`, `(np.array(p) for p in parts)`."""
-        if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
-            return self._is_array(node.elt, depth + 1)
-        if not isinstance(node, cst.Call) or not node.args or not self.resolver.calls_one_of(node, ("builtins.map",)):
-            return False
-        makers = self.resolver.values(node.args[0].value)
-        return bool(makers) and all(isinstance(v, External) and v.path in _MAKING for v in makers)
 
 
 def _is_elementwise(path: str) -> bool:

@@ -13,10 +13,9 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.data.batch_forms import BatchForms
-from migrator.facts.objects.contents import Contents, Part, Parts
 from migrator.facts.objects.kinds import Kinds, is_of_options
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, Literal, Member, Object, Result, Value, calls
+from migrator.facts.objects.values import Class, Literal, Member, Object, Value, calls
 from migrator.facts.program.syntax import declared_fields
 from migrator.facts.program.tree import Binding, Statement, Tree, semantic_children
 from migrator.facts.training.trained import Trained
@@ -39,9 +38,7 @@ class DataReads:
         self.rows = forms.rows
         self.uncut = forms.uncut
         self._is_share = is_share
-        self._contents = Contents(tree, resolver)
         self._keeping: dict[Class, bool] = {}
-        self._asked: set[cst.BaseExpression] = set()  # of which is asked now: a dictionary that holds itself
 
     def of(self, body: cst.CSTNode, block: Statement) -> Iterator[cst.BaseExpression]:
         """What the code under the tape reads of data, in the order of the text.
@@ -169,7 +166,7 @@ class DataReads:
             return False  # `labels[i : i + 8]` of a list of such
         if self.uncut.is_number(node) or self._is_constant(node) or self._comes_to_a_number(node):
             return True
-        return self._lists_weights(node) or self._is_key(node) or self._is_table(node)
+        return self._lists_weights(node) or self._is_key(node)
 
     def _comes_to_a_number(self, node: cst.BaseExpression) -> bool:
         """Whether so many numbers, and no rows, are reduced to one: `weights[0]`"""
@@ -180,34 +177,6 @@ class DataReads:
     def _sizes_taken(self) -> set[int | None]:
         """How many rows there are, as far as that is known, in what something takes row by row."""
         return {self.uncut.rows(node) for _, taken in self.forms.rows_taken for node in taken}
-
-    def holds_numbers(self, node: cst.BaseExpression) -> bool:
-        """Whether it is a dictionary of numbers: `step(x, y, **options)`."""
-        values = self.resolver.values(node)
-        return bool(values) and all(
-            isinstance(v, Literal) and self._contents.is_made_of(v.node, self._is_number) for v in values
-        )
-
-    def _is_table(self, node: cst.BaseExpression) -> bool:
-        """Whether it is a dictionary that only ever gets numbers and what has no rows: `{"a": 0.5, "b": loss}`."""
-        if node in self._asked or not all(map(self._is_dictionary, self.resolver.values(node) or (None,))):
-            return False
-        self._asked.add(node)
-        try:
-            ends = self._contents.ends(Parts([Part(node, (None,))]))
-            return bool(ends) and all(map(self._is_number, ends or ()))
-        finally:
-            self._asked.discard(node)
-
-    @staticmethod
-    def _is_dictionary(value: Value | None) -> bool:
-        is_written = isinstance(value, Literal) and isinstance(value.node, cst.Dict)
-        return is_written or (
-            isinstance(value, Result) and calls(value) in ("builtins.dict", "collections.OrderedDict")
-        )
-
-    def _is_number(self, node: cst.CSTNode) -> bool:
-        return isinstance(node, cst.BaseExpression) and self.is_number_or_constant(node)
 
     def _is_key(self, node: cst.BaseExpression) -> bool:
         """Whether dictionaries are asked by it, `heads[task]`: arrays are no keys."""

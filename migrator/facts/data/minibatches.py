@@ -210,9 +210,10 @@ class MinibatchFinder:
         if not found:
             return [*shared] or None
         together = [*found, *cut_before]
-        are_rows = all(map(self.rows.several, together)) and self.forms.are_samples(together, block)
-        if not are_rows and not self.forms.are_batches(together, self.training.reached_from(body)):
-            return self._in_front_of_models([*reads, *direct], block, update) if not shared else None
+        if not (all(map(self.rows.several, together)) and self.forms.are_samples(together, block)):
+            in_front = self._in_front_of_models([*reads, *direct], block, update) if not shared else None
+            if in_front is not None or not self.forms.are_batches(together, self.training.reached_from(body)):
+                return in_front
         return self._cuts([*names.values()], reads, direct, shared, block, update)
 
     def _cuts(

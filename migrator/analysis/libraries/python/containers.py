@@ -150,8 +150,10 @@ def _record(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
 
 def make_record(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     made = Container("record", Site(node, frame.context))
-    names = run.heap.load(atom, "fields").constant
-    for name, value in zip(names.split() if isinstance(names, str) else (), args.positional):
+    fields = run.heap.load(atom, "fields").constant
+    names = fields.split() if isinstance(fields, str) else []
+    others = [args.rest] * len(names) if args.rest is not NOTHING else []  # `Batch(*zip(*samples))`
+    for name, value in zip(names, [*args.positional, *others]):
         run.heap.store(made, name, value)
     for name, value in args.keywords.items():
         run.heap.store(made, name, value)

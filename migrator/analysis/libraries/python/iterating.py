@@ -62,7 +62,7 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
         elements = [same_batch.read(element, node, i) for i, element in enumerate(elements)]
         if rest is not NOTHING:
             joined = v.join_all([run.objects.elements(rest, reader, node), *elements])
-            return v.forgotten(joined)  # each is of another batch
+            return v.mapped(v.forgotten(joined), _several)  # each is of another batch
         return NOTHING if NOTHING in elements else v.of(Tuple(tuple(elements)))
     if kind == "enumerate":
         element = run.objects.elements(given[0], reader, node) if given else NUMBER
@@ -87,6 +87,12 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
     if kind == "flat":
         return v.join_all(_leaf_of(run, x, 0) for x in given[:1])
     return v.join_all(run.objects.elements(x, reader, node) for x in given)
+
+
+def _several(data: Data) -> Data:
+    """A tuple of such values, where all workers have them."""
+    rank = data.rank + 1 if data.rank is not None else None
+    return replace(data, constant=NOT_CONSTANT, rank=rank, least=data.axes + 1) if data.is_replicated else data
 
 
 def _leaf_of(run: Run, value: Value, depth: int) -> Value:
