@@ -38,7 +38,7 @@ class ChosenRows:
             yield from self._made_of(node)
         for node in (*self._given_to_fits(), *self._read_by_fits()):
             # What a model with BatchNormalization predicts is each worker's, as its statistics are.
-            if self.locality.of(node) & ~Mark.STATISTIC:
+            if self.locality.of(node) & ~(Mark.STATISTIC | Mark.HELD):
                 yield node
 
     def _made_of(self, node: Key) -> Iterator[cst.BaseExpression]:

@@ -52,7 +52,7 @@ class FedBack:
         for key in sorted(numbered, key=partial(order_of, self.tree)):
             if self.locality.of(key) & Mark.CHOSEN:
                 for chooser in list(self._choosers(key)):
-                    if self.locality.deciding(chooser) & ~Mark.INSIDE:
+                    if self.locality.deciding(chooser) & ~Mark.WITHIN:
                         self.locality.expect(chooser)
                         yield chooser
             if key not in self.taped.behind:

@@ -60,7 +60,7 @@ class Gathering:
             if isinstance(owner, cst.Lambda):
                 return False
             if isinstance(owner, _COMPREHENSIONS) and any(
-                self.locality.of(clause.iter) & ~Mark.INSIDE for clause in clauses(owner.for_in)
+                self.locality.of(clause.iter) & ~Mark.WITHIN for clause in clauses(owner.for_in)
             ):
                 return child is owner.for_in and self.tree.contains(owner.for_in.iter, node)
             child = owner

@@ -63,7 +63,11 @@ _STARTING = frozenset({"threading", "_thread", "multiprocessing", "concurrent", 
 _FLAG_METHODS = frozenset({"is_set", "isSet", "wait", "empty", "full", "qsize", "get", "get_nowait"})
 _ENDED = frozenset({"is_alive", "done", "running", "poll", "ready"})
 _SCHEDULERS = frozenset({"keras.callbacks.LearningRateScheduler"})
-_STATISTICS = re.compile(r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNormalization$|^keras\.applications\.")
+# All of Keras's ready-made models but these have such layers.
+_STATISTICS = re.compile(
+    r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNormalization$"
+    r"|^keras\.applications\.(?:\w+\.)?(?!VGG|ConvNeXt)[A-Z]\w*$"
+)
 # They run what they are given.
 _HOLDING = re.compile(
     r"\.(?:\w*Wrapper|\w*Layer|Bidirectional|Lambda|Pipeline|RNN|SpectralNormalization|StackedRNNCells|TimeDistributed)$"

@@ -127,20 +127,25 @@ class Locality:
         self.origins[origin] = marks
         self._spread = None
 
+    def hold_statistics(self, call: cst.Call) -> None:
+        """From here on, the model that is called gives a container, with as many values on all workers."""
+        self.origins[call] = Mark.HELD
+        self._take_back([call])
+
     def hold(self, call: cst.Call) -> None:
         """From here on, the call gives as many values on all workers, which hold what it is given."""
-        if self.of(call) & Mark.VALUE:
+        if self.of(call) & (Mark.VALUE | Mark.STATISTIC):
             self._put_into(call.args, call)
 
     def hold_all(self, node: cst.BaseExpression) -> None:
         """From here on, the expression is as many values on all workers, which hold what it is made of."""
-        if self.of(node) & Mark.VALUE and node not in self.origins:
+        if self.of(node) & (Mark.VALUE | Mark.STATISTIC) and self.origins.get(node, Mark.HELD) == Mark.HELD:
             self._put_into([key for key, _ in self.dependence.inputs(node)], node)
 
     def hand_on(self, call: cst.Call) -> None:
         """From here on, the method gives what its object holds, as many of them: `losses.items()`."""
         method = cst.ensure_type(call.func, cst.Attribute)
-        if self.of(call) & Mark.VALUE:
+        if self.of(call) & (Mark.VALUE | Mark.STATISTIC):
             self._put_into([method.value], method, Way.WHOLE)
             self._put_into([method], call, Way.WHOLE)
 

@@ -17,6 +17,8 @@ class Mark:
     OWN = 16  # has nothing to do with the data: the time, the process, the system's randomness
     STATISTIC = 32  # comes from a model whose BatchNormalization has seen this worker's samples alone
     PICKED = 64  # chosen itself: without this only something in it is
+    HELD = 128  # a container, alike on all workers but for what comes from such a model
+    WITHIN = INSIDE | HELD
 
 
 def _through(way: Way, mark: Marks) -> Marks:
@@ -24,7 +26,7 @@ def _through(way: Way, mark: Marks) -> Marks:
     if way is Way.WHOLE:
         return mark
     if way is Way.CHOICE:
-        return Mark.CHOSEN if mark & ~Mark.INSIDE else Mark.NONE
+        return Mark.CHOSEN if mark & ~Mark.WITHIN else Mark.NONE
     if way is Way.IDENTITY:
         return Mark.CHOSEN if mark & Mark.PICKED else Mark.NONE
     if way is Way.INTO:
@@ -37,12 +39,15 @@ def _through(way: Way, mark: Marks) -> Marks:
         local = Mark.VALUE | Mark.COUNT if way is Way.LENGTH else Mark.VALUE
         sizes = Mark.COUNT if mark & local else Mark.NONE
         return (mark & (Mark.CHOSEN | Mark.OWN)) | sizes
-    if way is Way.INTO:
-        return (mark & ~Mark.VALUE) | Mark.INSIDE if mark & Mark.VALUE else mark
-    return (mark & ~Mark.INSIDE) | Mark.VALUE if mark & Mark.INSIDE else mark
+    for taken_out, put_in in _PUT_IN:
+        old, new = (taken_out, put_in) if way is Way.INTO else (put_in, taken_out)
+        mark = (mark & ~old) | new if mark & old else mark
+    return mark
 
 
-EVERY = 2 * Mark.PICKED - 1
+# What a container holds is local in these ways, and the container with it.
+_PUT_IN = ((Mark.VALUE, Mark.INSIDE), (Mark.STATISTIC, Mark.HELD))
+EVERY = 2 * Mark.HELD - 1
 # What enters a value in a way that is local like this.
 PASSED = [[_through(way, mark) for mark in range(EVERY + 1)] for way in Way]
 # Which single marks give those when they enter in that way: each is passed on whatever stands beside it.

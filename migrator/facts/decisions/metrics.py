@@ -111,7 +111,7 @@ class Metrics:
         """Whether the workers have told it of the same rows, which models with statistics of their own have seen."""
         fed = [self.locality.of(told) for told in self.locality.metrics.fed_to(result.metric)]
         by_fit = self.losses.is_told_in_step(result.call) or self.locality.metrics.is_fed_by_fit(result.metric)
-        return not by_fit and all(marks & ~Mark.STATISTIC == 0 for marks in fed)
+        return not by_fit and all(marks & ~(Mark.STATISTIC | Mark.HELD) == 0 for marks in fed)
 
     def _adds_up(self, metric: cst.BaseExpression) -> bool:
         """Whether the metric is told sums over the rows of a worker, one for each batch, as those of all are. Any but

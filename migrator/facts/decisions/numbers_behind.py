@@ -184,7 +184,7 @@ class NumbersBehind:
         return self._combined_before[node]
 
     def _counts(self, node: cst.BaseExpression, marks: Marks) -> bool:
-        only = bool(marks & Mark.COUNT) and not marks & (Mark.VALUE | Mark.INSIDE)
+        only = bool(marks & Mark.COUNT) and not marks & (Mark.VALUE | Mark.WITHIN)
         return only and not isinstance(node, (cst.Comparison, cst.BooleanOperation))
 
     def _number(self, node: cst.BaseExpression, marks: Marks, *, rounded: bool) -> LocalNumber | None:
@@ -192,7 +192,7 @@ class NumbersBehind:
         result = self.metrics.result(node) if isinstance(node, cst.Call) else None
         if result is not None and not result.is_own:
             return LocalNumber(node, metric=result, reduction="mean")
-        if not marks & (Mark.VALUE | Mark.INSIDE | Mark.COUNT | Mark.STATISTIC):
+        if not marks & (Mark.VALUE | Mark.WITHIN | Mark.COUNT | Mark.STATISTIC):
             return self.chiefs.of(node, marks)
         if node in self.taped.differentiated or node in self.taped.handed_over:
             return None
@@ -217,7 +217,7 @@ class NumbersBehind:
             return None  # where each of them is made
         if not reduction or (isinstance(node, (cst.Name, cst.Subscript)) and self.locality.feeds_itself(node)):
             return None
-        if not marks & (Mark.VALUE | Mark.INSIDE | Mark.STATISTIC):
+        if not marks & (Mark.VALUE | Mark.WITHIN | Mark.STATISTIC):
             # By its name other code may ask how many rows there are here.
             return LocalNumber(node, None, reduction) if self._is_counted_with(node) else None
         return LocalNumber(node, bound_nearby(node, self.tree, self.locality, self.taped, self.divisors), reduction)
@@ -289,7 +289,7 @@ class NumbersBehind:
 
     def _is_list(self, node: cst.BaseExpression) -> bool:
         """Whether the expression is a container of numbers and no number."""
-        return bool(self.locality.of(node) & Mark.INSIDE)
+        return bool(self.locality.of(node) & Mark.WITHIN)
 
 
 def _is_predicted(number: LocalNumber, marks: Marks) -> bool:

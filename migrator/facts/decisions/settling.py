@@ -50,6 +50,10 @@ def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses
     """How many tensors a list or tuple holds that is written out, or made along another axis than that of the samples,
     is the same on all workers, whatever these are."""
     several = set()
+    for key, mark in list(locality.origins.items()):
+        if mark == Mark.STATISTIC and isinstance(key, cst.Call) and _gives_items(key, losses):
+            locality.hold_statistics(key)
+            locality.hold_all(key)
     for call in tree.calls:
         counts = len(call.args) == 1 and "builtins.len" in resolver.public(call.func)
         lengths = losses.numbers_of_items(call.args[0].value) if counts else set()
@@ -72,6 +76,11 @@ def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses
         sides = [node.left, *(c.comparator for c in node.comparisons)]
         if locality.of(node) == Mark.COUNT and all(map(losses.meets_rows, sides)) and losses.is_same(node):
             locality.settle(node)
+
+
+def _gives_items(model: cst.Call, losses: Losses) -> bool:
+    """Whether the model that is called has several outputs, and gives a list or a tuple of them."""
+    return losses.gives_several(model) or losses.number_of_items(model) is not None
 
 
 def _gone_through(tree: Tree, resolver: Resolver) -> Iterator[cst.BaseExpression]:

@@ -50,7 +50,7 @@ class SteeringPlaces:
 
     def is_steered_locally(self, place: cst.BaseExpression) -> bool:
         """Whether a local value steers training there."""
-        marks = self.locality.of(place) if place in self.inputs else self.locality.deciding(place) & ~Mark.INSIDE
+        marks = self.locality.of(place) if place in self.inputs else self.locality.deciding(place) & ~Mark.WITHIN
         if not marks or self.files.is_chief_only(place):
             return False
         if place in self.inputs or self.consequences.follow(place):
@@ -64,7 +64,7 @@ class SteeringPlaces:
         reached = self.locality.reached_from(number)
         for place in self.in_order:
             marks = reached.of(place)
-            if (marks and place in self.inputs) or (marks & ~Mark.INSIDE and self.consequences.follow(place)):
+            if (marks and place in self.inputs) or (marks & ~Mark.WITHIN and self.consequences.follow(place)):
                 return place
             if marks & Mark.PICKED and self.consequences.follow_picked(place):
                 return place

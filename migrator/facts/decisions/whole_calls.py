@@ -63,7 +63,7 @@ class WholeCalls:
     def _may_be_whole(self, call: cst.Call, read: Collection[cst.CSTNode]) -> bool:
         """Whether all workers have it as long as they have what it is given."""
         marks = self.locality.of(call)
-        if not marks or marks & (Mark.OWN | Mark.STATISTIC) or call in self.locality.origins:
+        if not marks or marks & (Mark.OWN | Mark.STATISTIC | Mark.HELD) or call in self.locality.origins:
             return False
         if not self.losses.is_same(call) or self._texts.run_by(call):
             return False

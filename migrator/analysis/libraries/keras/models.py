@@ -96,6 +96,14 @@ def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode) -> 
             return v.mapped(outputs, output)
         if items is not None:
             return v.mapped(v.of(Tuple(tuple(items))), output)
+        named = outputs.only
+        if isinstance(named, Container) and named.kind == "dict":
+            given_back = Container("dict", Site(node, ()))
+            for key in (None, *run.heap.fields(named)):
+                held = run.heap.load(named, key)
+                if held is not NOTHING:
+                    run.heap.store(given_back, key, v.mapped(held, output))
+            return v.of(given_back)
         one = v.mapped(Value(v.join_all([run.objects.parts(outputs)]).data), output)
         if not all(isinstance(a, Container) and a.kind == "list" for a in outputs):
             return one
