@@ -130,7 +130,7 @@ class Changing:
         if self._tracing is not None and is_in_step and is_it:
             self._set_first.setdefault((self._tracing.function, (owner, "")), True)
 
-    def note_made(self, made: Instance) -> None:
+    def note_made(self, made: Instance | Container) -> None:
         if self._may_be_again:
             self._fresh.setdefault(made, self._moment)
 

@@ -98,7 +98,7 @@ def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode) -> 
             return v.mapped(v.of(Tuple(tuple(items))), output)
         named = outputs.only
         if isinstance(named, Container) and named.kind == "dict":
-            given_back = Container("dict", Site(node, ()))
+            given_back = _anew(run, "dict", node)
             for key in (None, *run.heap.fields(named)):
                 held = run.heap.load(named, key)
                 if held is not NOTHING:
@@ -107,10 +107,17 @@ def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode) -> 
         one = v.mapped(Value(v.join_all([run.objects.parts(outputs)]).data), output)
         if not all(isinstance(a, Container) and a.kind == "list" for a in outputs):
             return one
-        found = Container("list", Site(node, ()))
+        found = _anew(run, "list", node)
         run.heap.store(found, None, one)
         return v.of(found)
     return v.mapped(outputs, output)
+
+
+def _anew(run: Run, kind: str, node: cst.CSTNode) -> Container:
+    """What a model gives its outputs in, another one in each step, also where Keras calls it."""
+    made = Container(kind, Site(node, ()))
+    run.changing.note_made(made)
+    return made
 
 
 def sequential(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
