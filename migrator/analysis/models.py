@@ -10,7 +10,6 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.filled import Filled
-from migrator.analysis.libraries.keras.objects import COPIES
 from migrator.analysis.run import Run
 from migrator.analysis.shown import Shown
 from migrator.analysis.values import NOTHING, Atom, Instance, Made, Value
@@ -43,7 +42,9 @@ def standalone(run: Run, sent: Iterable[cst.CSTNode], *, any_made: bool = False)
     holders: dict[Atom, list[Atom]] = defaultdict(list)
     parts: dict[Atom, list[Atom]] = defaultdict(list)
     for owner, value in run.heap.held():
-        is_copy = isinstance(owner, Made) and owner.path in COPIES  # has weights of its own, whatever it was made from
+        is_copy = (
+            isinstance(owner, Made) and owner.path in api.COPIES
+        )  # has weights of its own, whatever it was made from
         for atom in () if is_copy else _atoms(value):
             holders[atom].append(owner)
             parts[owner].append(atom)

@@ -111,6 +111,7 @@ DRAWS = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
 # What is the same whatever the weights are.
 DESCRIPTIONS = frozenset({"shape", "dtype", "ndim", "name"})
 SEQUENTIAL = frozenset({"keras.Sequential", "keras.models.Sequential"})
+COPIES = frozenset({"keras.models.clone_model", "keras.models.clone_and_build_model"})
 _MODEL_FUNCTIONS = frozenset({
     "keras.models.load_model", "keras.saving.load_model", "keras.models.clone_model", "keras.models.model_from_json",
     "keras.models.model_from_yaml", "keras.models.model_from_config", "keras.models.clone_and_build_model",

@@ -86,8 +86,8 @@ class Indirect:
         if values and (_PARTIAL in values or all(isinstance(v, External) and _KEEPING.match(v.path) for v in values)):
             return [], []  # nothing runs yet
         given = self.given_by(call)
-        of_weights = {arg.value for value in values for arg in _making(value) if _is_of_weights(value, arg)}
-        running = [node for node in given if node not in of_weights]
+        ended = {arg.value for value in values for arg in _making(value) if _runs_while_made(value, arg)}
+        running = [node for node in given if node not in ended]
         found = [f for node in running for v in self.resolver.values(node) for f in self._run_by(v)]
         by_name = [(f, value) for value in values for f in self._looked_up(value)]
         found += [f for f, value in by_name if calls(value) == "operator.methodcaller" or accepts(f, call)]
@@ -406,12 +406,20 @@ def _built_with(value: Value) -> list[cst.BaseExpression]:
 
 def _making(value: Value) -> Sequence[cst.Arg]:
     """What the object was built with whose method is called: `Timer(limit, on_end).stop()`."""
+    made = _made(value)
+    return made.call.args if made is not None else ()
+
+
+def _made(value: Value) -> Result | None:
     while isinstance(value, (Member, Element)):
         value = value.owner if isinstance(value, Member) else value.of
-    return value.call.args if isinstance(value, Result) else ()
+    return value if isinstance(value, Result) else None
 
 
-def _is_of_weights(value: Value, arg: cst.Arg) -> bool:
-    """Whether a layer was built with it for its weights."""
+def _runs_while_made(value: Value, arg: cst.Arg) -> bool:
+    """Whether a layer was built with it for its weights, or the copy of a model for its layers."""
+    made = _made(value)
+    if made is not None and isinstance(made.function, External) and made.function.path in api.COPIES:
+        return True
     is_told = arg.keyword is not None and api.takes_weights(arg.keyword.value)
     return is_told and origin(value).startswith("keras.layers.")

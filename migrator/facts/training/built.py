@@ -16,7 +16,6 @@ from migrator.facts.training.sites import Training, is_super
 
 _INPUTS = frozenset({"keras.Input", "keras.layers.Input", "keras.layers.InputLayer"})
 _INPUT_SHAPES = ("input_shape", "batch_input_shape", "batch_shape", "input_dim")
-_COPIES = frozenset({"keras.models.clone_model"})
 
 
 class Built:
@@ -34,7 +33,7 @@ class Built:
         path = calls(value)
         if path in api.SEQUENTIAL:
             return self._sequential(value)
-        if path in _COPIES:
+        if path in api.COPIES:
             return bool(value.call.args) and self._all(value.call.args[0].value)
         if path in api.MODEL_CLASSES:
             return bool(value.call.args)  # of its inputs and outputs

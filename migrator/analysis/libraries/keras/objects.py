@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 Methods = dict[str, Callable[["Run", "Made | Instance", Arguments, cst.CSTNode, Frame], Value]]
 # What a functional model is made of, as its heap calls them.
 ENDS = ("inputs", "outputs")
-COPIES = ("keras.models.clone_model", "keras.models.clone_and_build_model")
 _OWN_MODEL = re.compile(r"^keras\.applications\.|^keras\.(?:models\.)?(?:Sequential|Model|Functional)$")
 # What a layer is told of masks, and behind how many arguments that may stand.
 # What a layer keeps for itself that does not matter to what it makes of its inputs.
@@ -188,7 +187,7 @@ def is_of(run: Run, atom: v.Atom, test: Callable[[str], object]) -> bool:
 
 def original_of(run: Run, atom: v.Atom) -> Value | None:
     """The model that it is a copy of, where that is seen."""
-    is_copy = isinstance(atom, Made) and atom.path in COPIES
+    is_copy = isinstance(atom, Made) and atom.path in api.COPIES
     original = arguments_of(run, atom).get("model", 0) if is_copy else None
     return original if original is not None and original.objects else None
 
