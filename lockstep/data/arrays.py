@@ -48,8 +48,8 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
         arrays = tuple(mapped(array, lambda leaf: rows_of(leaf, indices)) for array in arrays)
         leaves = [leaf for array in arrays for leaf in leaves_of(array)]
         note_cut("shard_arrays", leaves)
+        own = _keras_split(len(indices), validation_split)
         if training < lengths[0]:
-            own = _keras_split(len(indices), validation_split)
             validation_rows.note(leaves, own, whole, np.arange(training, lengths[0]), validation_split, batch_size)
         counting = None
         if loss == "mean" and batch_size is not None and (training % shards or shards < backend().size):
@@ -61,7 +61,7 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
             local = local_batch_size(batch_size, shards, loss, rank)
             if 0 < training % batch_size < shards:
                 counting = len(_in_blocks(training, rank, shards, batch_size))
-        note_shard(leaves, counting, local)
+        note_shard(leaves, counting, own, local)
         note_arrays()
     return arrays[0] if len(arrays) == 1 else list(arrays)
 

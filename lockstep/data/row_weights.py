@@ -53,11 +53,14 @@ _shard_in_fit: contextvars.ContextVar[_Shard | None] = contextvars.ContextVar("l
 
 
 class _Shard:
-    """What `fit` may train on, arrays for example: how many of its rows count in an epoch, None where all shards are
-    even."""
+    """What `fit` may train on, arrays for example: how many of its rows count each time that it goes through them, None
+    where all shards are even; and how many rows these are."""
 
-    def __init__(self, leaves: list[Any], counting: int | None, local_batch: int | None = None) -> None:
+    def __init__(
+        self, leaves: list[Any], counting: int | None, rows: int = _ALL, local_batch: int | None = None
+    ) -> None:
         self.counting = counting
+        self.rows = rows
         self.is_gathered = local_batch is not None
         self.leaves_out = self.is_gathered and counting is not None
         self._local_batch = local_batch
@@ -87,10 +90,11 @@ _weighs: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_fit_wei
 _dealing: weakref.WeakKeyDictionary[Any, tuple[bool, int, bool]] = weakref.WeakKeyDictionary()  # of models' last `fit`
 
 
-def note_shard(leaves: list[Any], counting: int | None, local_batch: int | None = None) -> None:
-    """`fit` may be given these arrays of this rank; of their rows, so many count. None: the shards are even, or all
-    count. `local_batch`: where some batches of losses that are no means are uneven, `fit` must take so many for one."""
-    _shards.append(_Shard(leaves, counting, local_batch))
+def note_shard(leaves: list[Any], counting: int | None, rows: int, local_batch: int | None = None) -> None:
+    """`fit` may be given these arrays of this rank; of the `rows` that it trains on, so many count. None: the shards
+    are even, or all count. `local_batch`: where some batches of losses that are no means are uneven, `fit` must take
+    so many for one."""
+    _shards.append(_Shard(leaves, counting, rows, local_batch))
 
 
 def watch_fit() -> None:
@@ -245,18 +249,24 @@ def _rows_times(slices: Any, weight: Any) -> Any:
 
 
 class RowCount:
-    """The rows of an epoch that this rank's steps have trained on."""
+    """The rows of an epoch that this rank's steps have trained on.
+
+    With `steps_per_epoch` an epoch goes on where the last one has ended, in every Keras.
+    """
 
     def __init__(self) -> None:
         self._seen, self._counted, self._counting = (
             tf.Variable(0, dtype=tf.int64, trainable=False, name=f"lockstep_rows_{name}")
             for name in ("seen", "counted", "counting")
         )
+        self._rows = tf.Variable(_ALL, dtype=tf.int64, trainable=False, name="lockstep_rows")
         self.may_repeat = tf.Variable(False, trainable=False, name="lockstep_rows_may_repeat")
 
-    def start(self, counting: int) -> None:
-        """Of the rows of each epoch, the first so many count."""
+    def start(self, counting: int, rows: int) -> None:
+        """Of these rows, the first so many count each time that `fit` goes through them."""
+        self._seen.assign(0)
         self._counting.assign(counting)
+        self._rows.assign(rows)
         self.may_repeat.assign(False)
 
     def stop(self) -> None:
@@ -268,7 +278,7 @@ class RowCount:
         """Add the rows of one step's data; returns how many of them count, and how many there are."""
         rows = tf.cast(_rows_of(data), tf.int64)
         counted = tf.clip_by_value(self._counting - self._seen, 0, rows)
-        self._seen.assign_add(rows)
+        self._seen.assign((self._seen + rows) % self._rows)
         self._counted.assign_add(counted)
         return counted, rows
 
@@ -280,7 +290,6 @@ class RowCount:
         """How many counted; starts again from none."""
         rows = self.so_far()
         self._counted.assign(0)
-        self._seen.assign(0)
         return rows
 
 
@@ -300,7 +309,7 @@ def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | 
         # A function that was traced before knows nothing of rows.
         model.train_function = None
     count = _counts[model]
-    count.start(cast(int, shard.counting))
+    count.start(cast(int, shard.counting), shard.rows)
     leaves_out = shard.leaves_out
     if "train_step" not in vars(model):
         step = model.train_step
