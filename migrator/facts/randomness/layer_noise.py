@@ -10,7 +10,6 @@ import re
 
 import libcst as cst
 
-from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.program.tree import Tree
@@ -22,7 +21,9 @@ _BEFORE_THE_RATE = 2  # positional arguments at least
 _READY_MADE = re.compile(
     r"^keras\.applications\.(?:\w+\.)?(?!DenseNet|Inception|MobileNetV2|NASNet|ResNet|VGG|Xception)[A-Z]\w*$"
 )
-_FROM_TEXTS = re.compile(r"^keras\.(?:saving|models|layers|utils)\.(?:\w+\.)?(?:load_model|deserialize\w*|model_from_\w+)$")
+_FROM_TEXTS = re.compile(
+    r"^keras\.(?:saving|models|layers|utils)\.(?:\w+\.)?(?:load_model|deserialize\w*|model_from_\w+)$"
+)
 
 
 class LayerNoise:
@@ -34,18 +35,22 @@ class LayerNoise:
     @property
     def may_be(self) -> bool:
         """Whether the program names a layer that draws, or makes models of what is not seen."""
-        return bool(self.kinds.models_of_packages) or any(map(self._may_draw, self.tree.all_of(cst.Attribute, cst.Name)))
+        return bool(self.kinds.models_of_packages) or any(
+            self._may_draw(node) for node in self.tree.all_of(cst.Attribute, cst.Name)
+        )
 
-    def _may_draw(self, node: cst.Attribute | cst.Name) -> bool:
+    def _may_draw(self, node: cst.BaseExpression) -> bool:
         return any(
-            (path.startswith("keras.layers.") and (_DRAWING.search(path) or (_TOLD.match(path) and self._is_told(node))))
+            (path.startswith("keras.layers.") and (_DRAWING.search(path) is not None or self._is_told(node, path)))
             or _READY_MADE.match(path)
             or _FROM_TEXTS.match(path)
             for path in self.resolver.public(node)
         )
 
-    def _is_told(self, layer: cst.Attribute | cst.Name) -> bool:
+    def _is_told(self, layer: cst.BaseExpression, path: str) -> bool:
         """Whether the layer may be given a rate of dropout where it is made."""
+        if not _TOLD.match(path):
+            return False
         call = self.tree.parent[layer]
         if not isinstance(call, cst.Call) or call.func is not layer:
             return True
