@@ -82,6 +82,9 @@ def shard_dataset(facts: Facts) -> Findings:
         is_agreed = facts.reductions.are_agreed(update) and not gathered
         if facts.sharding.splits_any and not is_agreed:
             yield unseen_batches(update, "while others of the program are split")
+        elif facts.sharding.splits_any and facts.layer_noise.may_be:
+            beside = "while others of the program are split, and layers that draw would not draw alike on all workers"
+            yield unseen_batches(update, beside)
         else:
             yield Trust(
                 update.call,

@@ -24,7 +24,7 @@ takes as it is), shard-dataset refuses it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -42,6 +42,10 @@ def shard_minibatches(facts: Facts) -> Findings:
         if isinstance(plan, Refusal):
             yield plan
             continue
+        if any(map(facts.losses.is_object, _read(facts, plan))):
+            why = "what the rows are of an object of the script's class is not seen"
+            yield Refusal(plan.place, why, "make it a dataclass or a dictionary of arrays", breaks_training=True)
+            continue
         if _needs_all(facts, plan):
             yield Refusal(plan.place, "each worker needs all rows of this batch", "put them together inside the step")
             continue
@@ -53,12 +57,15 @@ def shard_minibatches(facts: Facts) -> Findings:
 
 def _needs_all(facts: Facts, plan: Cut) -> bool:
     """Whether all that is cut would be put together at once, wherever it is read."""
-    read: Iterable[cst.BaseExpression]
-    if isinstance(plan, CutNames):
-        read = [name for name in facts.minibatches.reads_behind(plan) if facts.losses.has_rows(name)]
-    else:
-        read = plan.expressions if isinstance(plan, CutExpressions) else [arg.value for arg in plan.batches]
+    read = [e for e in _read(facts, plan) if not isinstance(plan, CutNames) or facts.losses.has_rows(e)]
     return bool(read) and _gathered(facts).issuperset(read)
+
+
+def _read(facts: Facts, plan: Cut) -> Sequence[cst.BaseExpression]:
+    """What is cut, wherever it is read."""
+    if isinstance(plan, CutNames):
+        return [*facts.minibatches.reads_behind(plan)]
+    return plan.expressions if isinstance(plan, CutExpressions) else [arg.value for arg in plan.batches]
 
 
 def _gathered(facts: Facts) -> set[cst.CSTNode]:

@@ -200,7 +200,7 @@ class Classes:
         """The fields of a dataclass or NamedTuple, those of its bases first."""
         return [name for each in reversed(self.lineage(cls)) for name in declared_fields(each.node)]
 
-    def _is_record(self, cls: Class) -> bool:
+    def is_record(self, cls: Class) -> bool:
         """Whether it is a dataclass or NamedTuple, of which `shard_batch` cuts the fields."""
         if self.is_named_tuple(cls):
             return True
@@ -223,7 +223,7 @@ class Classes:
         held = {name: self._field(instance, name) for name in fields}
         cut = {name: value for name, value in held.items() if not stays(name, value)}
         is_cut = site.context[-1:] == (CUT,)
-        if is_cut or not cut or not self._is_record(instance.cls) or not all(map(self._may_have_rows, cut.values())):
+        if is_cut or not cut or not self.is_record(instance.cls) or not all(map(self._may_have_rows, cut.values())):
             return instance
         part = Instance(instance.cls, Site(site.node, (*site.context, CUT)))
         for name in (*fields, *(key for key in heap.fields(instance) if key not in held)):
@@ -241,7 +241,7 @@ class Classes:
         if data is not None and data.constant is not None and (data.constant is not NOT_CONSTANT or data.rank == 0):
             return False
         return all(
-            isinstance(o, (Container, Tuple)) or is_namespace(o) or (isinstance(o, Instance) and self._is_record(o.cls))
+            isinstance(o, (Container, Tuple)) or is_namespace(o) or (isinstance(o, Instance) and self.is_record(o.cls))
             for o in value.objects
         )
 

@@ -411,6 +411,11 @@ class Losses:
             return True
         return False if node in self._run.numbers else None
 
+    def is_object(self, node: cst.CSTNode) -> bool:
+        """Whether what is to get a worker's rows may be an object of the script's, of which nothing says what its rows
+        are: what it gives for a slice, or for a name, may be anything."""
+        return not self.too_much and node in self._run.objects_cut
+
     def whole_in(self, node: cst.CSTNode) -> list[str]:
         """The names under which a batch that is to be cut holds a number, that of all rows, whenever it runs."""
         if self.too_much:

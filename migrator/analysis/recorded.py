@@ -51,6 +51,8 @@ class Recorded:
         self.numbers_in: dict[cst.CSTNode, set[str]] = defaultdict(set)
         self.rows_in: dict[cst.CSTNode, set[str]] = defaultdict(set)
         self.batches: set[cst.CSTNode] = set()
+        # Of these, what may be an object of a class of the program's that is no record.
+        self.objects_cut: set[cst.CSTNode] = set()
         self.not_rows: set[cst.CSTNode] = set()  # what stands, some time, otherwise than as rows of a worker
         # What is, some time in training, neither a mean over the batch nor the same on all workers.
         self.not_means: set[cst.CSTNode] = set()

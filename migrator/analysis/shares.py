@@ -61,6 +61,8 @@ class Shares:
         value = listed(self.run, value, node)
         is_number = _is_number(value)
         (self.run.numbers if is_number else self.run.batches).add(node)
+        if any(isinstance(o, Instance) and not self.run.classes.is_record(o.cls) for o in value):
+            self.run.objects_cut.add(node)
         return value if is_number else same_batch.named(self.share(value, node), Site(node, ()))
 
     @cached_property

@@ -52,6 +52,7 @@ from migrator.facts.program.stated import Stated
 from migrator.facts.program.tree import Tree
 from migrator.facts.randomness.chance import Chance
 from migrator.facts.randomness.drawing import Drawing
+from migrator.facts.randomness.layer_noise import LayerNoise
 from migrator.facts.startup.joining import Joining
 from migrator.facts.startup.sessions import Sessions
 from migrator.facts.startup.standard_imports import StandardImports
@@ -117,6 +118,10 @@ class Facts:
     def drawing(self) -> Drawing:
         alike = self.trains_whole
         return Drawing(self.tree, self.resolver, self.kinds, self.training, layers_draw_alike=alike)
+
+    @cached_property
+    def layer_noise(self) -> LayerNoise:
+        return LayerNoise(self.tree, self.resolver, self.kinds)
 
     @cached_property
     def optimizers(self) -> Optimizers:

@@ -154,9 +154,9 @@ class Libraries:
         row = ops.lookup(keras.full_name(path)) if not _is_fixed_draw(path, args) else None
         if row is not None and not self.run.redefined.may_be_other(path):
             return self.run.placing.place(row, path, args, node)
-        return self._unknown(path, args, node)
+        return self._unknown(path, args, node, frame)
 
-    def _unknown(self, path: str, args: Arguments, node: cst.CSTNode) -> Value:
+    def _unknown(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         if not path.startswith(_WITH_TABLES) and self.run.is_symbolic(args):
             return keras.trusted(self.run, node, path, args)
         result = self.run.placing.unknown(args, node)
@@ -170,7 +170,7 @@ class Libraries:
             # It may be an object, whose methods and items are asked for.
             is_foreign = not path.startswith(_WITH_TABLES) or path.endswith("deserialize_keras_object")
             result = Value(replace(data, foreign=is_foreign, maker=node if is_foreign else None))
-        return axes.told(self.run, path, args, result)
+        return axes.told(self.run, path, args, result, Site(node, frame.context))
 
     def may_set(self, args: Arguments, result: Value, node: cst.CSTNode) -> None:
         """What nobody knows may set the variables, and what objects keep, that it is given."""

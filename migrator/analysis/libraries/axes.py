@@ -15,7 +15,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.values import Data, Tuple, Value
+from migrator.analysis.values import Container, Data, Site, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -44,22 +44,26 @@ _SCALERS = re.compile(
     r"|PowerTransformer|QuantileTransformer)$"
 )
 _SCALING = ("transform", "fit_transform", "inverse_transform")
+# They pick rows of each array that they are given, the same of all, and give a list: of so many arrays at least, with
+# so many for each of them.
+_PICKING_ROWS = ("sklearn.utils.shuffle", "sklearn.utils.resample")
+_GIVING_EACH = {**dict.fromkeys(_PICKING_ROWS, (2, 1)), "sklearn.model_selection.train_test_split": (1, 2)}
 # They pick some of numbers.
 _PICKING = frozenset({"random.sample", "random.choices"})
 # With these it makes more than that, or other things than arrays.
 _OTHERWISE = ("as_frame", "n_targets", "coef", "return_centers", "return_distributions")
 
 
-def told(run: Run, path: str, args: Arguments, result: Value) -> Value:
-    """What the call of the function gives, `result`, with the axes of it that are known."""
+def told(run: Run, path: str, args: Arguments, result: Value, at: Site | None = None) -> Value:
+    """What the call of the function gives, `result`, with the axes of it that are known; `at`: where a list is made."""
     data = result.data
     if data is None or result.objects or not data.is_replicated or args.rest is not v.NOTHING:
         return result
     library, _, name = path.rpartition(".")
     if library.startswith("sklearn.datasets") and not data.needs:
         return _data_set(name, args, result)
-    if not data.needs and path.startswith("sklearn.model_selection.") and name == "train_test_split":
-        return v.of(Tuple(tuple(_like(x, result) for x in args.positional for _ in range(2))))
+    if not data.needs and at is not None and path in _GIVING_EACH and len(args.positional) >= _GIVING_EACH[path][0]:
+        return _list(run, [_like(x, result) for x in args.positional for _ in range(_GIVING_EACH[path][1])], at)
     rule = _of_numbers if path.startswith("math.") else _RULES.get(path)
     rank = rule(args) if rule is not None else None
     if path in _PICKING and args.positional and _rank(run.objects.parts(args.positional[0])) == 0:
@@ -109,6 +113,13 @@ def _data_set(name: str, args: Arguments, result: Value) -> Value:
     if not is_pair or any(each in args.keywords for each in _OTHERWISE):
         return result
     return v.of(Tuple(tuple(Value(Data(rank=rank)) for rank in _MATRIX_AND_LABELS)))
+
+
+def _list(run: Run, items: Sequence[Value], at: Site) -> Value:
+    made = Container("list", Site(at.node, (*at.context, len(items))))
+    for place, item in enumerate(items):
+        run.heap.store(made, place, item)
+    return v.of(made)
 
 
 def _like(given: Value, otherwise: Value) -> Value:
@@ -199,7 +210,7 @@ _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "builtins.ord": _always(0),
     "random.randint": _always(0),
     "random.randrange": _always(0),
-    "sklearn.utils.shuffle": _only_one,
+    **dict.fromkeys(_PICKING_ROWS, _only_one),
     "numpy.random.random_integers": _drawn,
     "numpy.arange": _always(1),
     "numpy.linspace": _between_numbers,

@@ -32,12 +32,12 @@ _GIVING_SEVERAL = frozenset({
     "builtins.vars", "itertools.islice", "heapq.nlargest", "heapq.nsmallest",
 })  # fmt: skip
 _SETTING = frozenset({"builtins.setattr", "builtins.delattr"})
-# Methods of arrays, tensors and texts that change nothing.
+# Methods of arrays, tensors, variables and texts that change nothing.
 _TELLING = frozenset({
     "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "copy", "cumsum", "decode", "dot", "encode",
     "endswith", "flatten", "format", "item", "items", "join", "keys", "lower", "max", "mean", "min", "nonzero", "numpy",
-    "prod", "ravel", "repeat", "replace", "reshape", "round", "split", "squeeze", "startswith", "std", "strip", "sum",
-    "swapaxes", "take", "title", "tobytes", "tolist", "transpose", "upper", "values", "var",
+    "prod", "ravel", "read_value", "repeat", "replace", "reshape", "round", "split", "squeeze", "startswith", "std",
+    "strip", "sum", "swapaxes", "take", "title", "tobytes", "tolist", "transpose", "upper", "value", "values", "var",
 })  # fmt: skip
 # Methods of paths that tell of them, or give other ones.
 _OF_PATHS = PATH_ASKERS | {

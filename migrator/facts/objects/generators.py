@@ -19,13 +19,32 @@ class Generators:
     def of(self, node: cst.CSTNode) -> list[cst.FunctionDef]:
         """The generator functions of the script whose generator the expression is."""
         if isinstance(node, cst.Call):
-            functions = [v.node for v in self.resolver.values(node.func) if isinstance(v, Function)]
-            return [f for f in functions if isinstance(f, cst.FunctionDef) and f in self.tree.yields]
+            return self._called(node, set())
         return (
             [f for made in self.made(node) for f in self.of(made)]
             if isinstance(node, (cst.Name, cst.Attribute))
             else []
         )
+
+    def _called(self, call: cst.Call, seen: set[cst.CSTNode]) -> list[cst.FunctionDef]:
+        """Those that the call runs, and those that the functions hand on which it runs: of one that may return anything
+        else, none."""
+        seen.add(call)
+        functions = [v.node for v in self.resolver.values(call.func) if isinstance(v, Function)]
+        found = [f for f in functions if isinstance(f, cst.FunctionDef) and f in self.tree.yields]
+        for function in functions:
+            if isinstance(function, cst.FunctionDef) and function not in self.tree.yields:
+                found += self._handed_on(function, seen)
+        return list(dict.fromkeys(found))
+
+    def _handed_on(self, function: cst.FunctionDef, seen: set[cst.CSTNode]) -> list[cst.FunctionDef]:
+        found: list[cst.FunctionDef] = []
+        for returned in self.resolver.returned(function):
+            several = self._called(returned, seen) if isinstance(returned, cst.Call) and returned not in seen else []
+            if not several:
+                return []
+            found += several
+        return found
 
     def made(self, node: cst.Name | cst.Attribute) -> list[cst.Call]:
         """The calls that made what the name stands for, as far as each is seen."""
