@@ -167,12 +167,6 @@ class Losses:
             return Verdict(NONE, why=lost.why, node=self._verdicts.where(lost, call))
         return self._verdicts.repairable(MEAN, frozenset(r for d in leaves for r in d.needs))
 
-    def is_own(self, call: cst.CSTNode) -> bool:
-        """Whether the model that is fitted computes its loss by itself."""
-        return any(
-            isinstance(m, Instance) and self._run.classes.method(m, "compute_loss") for m, _, _ in self._run.fits[call]
-        )
-
     @property
     def hooks(self) -> dict[cst.CSTNode, list[Hook]]:
         """What the program sets from outside that Keras runs or reads then, and that is not followed, by where that

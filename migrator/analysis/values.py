@@ -421,10 +421,6 @@ def constant(value: Any) -> Value:
     return Value(Data(constant=value, rank=0))
 
 
-def data(placement: Placement, **more: Any) -> Value:
-    return Value(Data(placement, **more))
-
-
 def unseen(why: str) -> Value:
     """What is not understood: it may be anything, and stand anywhere."""
     return Value(Data(Unknown(why), nested=True))

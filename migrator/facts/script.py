@@ -299,7 +299,7 @@ class Facts:
 
     @cached_property
     def plain_tensors(self) -> PlainTensors:
-        return PlainTensors(self.tree, self.resolver, self.training, self.training.flow)
+        return PlainTensors(self.tree, self.resolver, self.training, self.uncut)
 
     @cached_property
     def put_by_name(self) -> PutByName:

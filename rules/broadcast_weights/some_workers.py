@@ -16,7 +16,6 @@ from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import Holder
 from migrator.facts.objects.iteration import Iteration
-from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.told import is_only_told
 from migrator.facts.program.syntax import is_constant, is_none, part_at
 from migrator.facts.program.tree import Binding, Statement
@@ -256,7 +255,7 @@ def _reads_behind(facts: Facts, read: cst.Name, branch: Statement, inside: list[
 def _begins_plain(facts: Facts, bindings: list[Binding]) -> bool:
     """Whether the name begins with a number or a text: `start_epoch = 0`, `best = float("inf")`."""
     values = [part_at(b.value, b.path) if b.value is not None else None for b in bindings]
-    numbers = Numbers(facts.resolver)
     return all(
-        isinstance(value, cst.BaseExpression) and (is_constant(value) or numbers.is_number(value)) for value in values
+        isinstance(value, cst.BaseExpression) and (is_constant(value) or facts.uncut.is_number(value))
+        for value in values
     )

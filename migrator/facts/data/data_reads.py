@@ -15,7 +15,7 @@ import libcst as cst
 from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.objects.kinds import Kinds, is_of_options
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, Literal, Member, Object, Value, calls
+from migrator.facts.objects.values import Literal, Member, Object, Value, calls
 from migrator.facts.program.syntax import declared_fields
 from migrator.facts.program.tree import Binding, Statement, Tree, semantic_children
 from migrator.facts.training.trained import Trained
@@ -38,7 +38,6 @@ class DataReads:
         self.rows = forms.rows
         self.uncut = forms.uncut
         self._is_share = is_share
-        self._keeping: dict[Class, bool] = {}
 
     def of(self, body: cst.CSTNode, block: Statement) -> Iterator[cst.BaseExpression]:
         """What the code under the tape reads of data, in the order of the text.

@@ -48,9 +48,6 @@ class Modules:
         self._imports = Imports(self._module_at.__contains__, self._added)
         self._named: dict[tuple[cst.Module, str], cst.Module | None] = {}
 
-    def path(self, module: cst.Module) -> Path:
-        return self._path_of[module]
-
     def named(self, importer: cst.Module, name: str) -> cst.Module | None:
         """The file that the dotted name, with its leading dots, means in an import of this file."""
         if len(self._module_at) == 1:

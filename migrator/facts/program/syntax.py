@@ -85,10 +85,6 @@ def text_of(node: cst.CSTNode | None) -> str:
     return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
 
 
-def is_truth_value(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Name) and node.value in ("True", "False")
-
-
 def is_constant(node: cst.CSTNode) -> bool:
     """None, a truth value, a number or a text: nothing that is trained."""
     if isinstance(node, cst.Name):

@@ -13,7 +13,6 @@ import libcst as cst
 
 from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds
-from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.origins import Origins
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, Element, External, Function, Member, Parameter, Unknown, Value
@@ -39,7 +38,6 @@ class ByHand:
         self.resolver = resolver
         self.kinds = kinds
         self.training = training
-        self._numbers = Numbers(resolver)
         self._origins = Origins(resolver)
 
     @cached_property
@@ -56,7 +54,6 @@ class ByHand:
             if (
                 call.args
                 and self._is_changed(func)
-                and not any(map(self._is_number, call.args))
                 and not self._is_of_keras(call)
                 and self._is_repeated(call, set())
                 and not self._is_of_weights_alone(call)
@@ -79,9 +76,6 @@ class ByHand:
         values = self.resolver.values(node)
         return not values or any(isinstance(v, (Element, Member, Parameter, Unknown)) or kind(v) for v in values)
 
-    def _is_number(self, arg: cst.Arg) -> bool:
-        return self._numbers.is_number(arg.value)
-
     def _is_of_weights_alone(self, call: cst.Call) -> bool:
         """Whether no data and no chance come into it: weights that are pruned, scaled, averaged."""
         parts = self._origins.behind_all([arg.value for arg in call.args], self._are_weights)
@@ -101,9 +95,12 @@ class ByHand:
         return bool(paths) and all(p.startswith(_COMPUTING) and not _BRINGING.match(p) for p in paths)
 
     def _are_weights(self, part: cst.CSTNode) -> bool:
+        """Whether it gives weights, or tells how many of something there are."""
         if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
             asked = part.func.attr.value
             return asked == "get_weights" or (asked in _GIVING_VALUES and self._are_weights_of(part.func.value))
+        if isinstance(part, cst.Call):
+            return self.resolver.public_alone(part.func) == ["builtins.len"]
         return isinstance(part, (cst.Name, cst.Attribute)) and self._are_weights_of(part)
 
     def _are_weights_of(self, node: cst.BaseExpression) -> bool:

@@ -12,10 +12,10 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.analysis.uncut import Uncut
 from migrator.facts.dependence import Dependence, Key, Way
 from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds, origin
-from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Member
 from migrator.facts.program.syntax import is_constant
@@ -24,10 +24,16 @@ from migrator.facts.training.gradients import differentiated, watched_of
 
 _CARRYING = frozenset({Way.WHOLE, Way.USED, Way.INTO})
 _COUNTING = frozenset({"builtins.range", "tensorflow.range", "itertools.count"})
-# They give none of the samples that a program learns from.
-_EMPTY = ("tensorflow.GradientTape", "time.", "builtins.print", "builtins.range", "builtins.float", "builtins.int")
-# They make a tensor of a number.
+# They give none of the samples that a program learns from, or nothing but what they are given.
+_EMPTY = (
+    "tensorflow.GradientTape", "time.", "math.", "builtins.print", "builtins.range", "builtins.float", "builtins.int",
+    "builtins.len", "builtins.bool", "builtins.ord", "builtins.min", "builtins.max", "builtins.abs", "builtins.round",
+    "builtins.pow",
+)  # fmt: skip
+# They make a tensor of a number, or another number.
 _HOLDING_ONE = frozenset({
+    "numpy.exp", "numpy.log", "numpy.sqrt", "numpy.cos", "numpy.sin", "numpy.tanh", "numpy.clip", "numpy.minimum",
+    "numpy.maximum", "numpy.power",
     "tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.Variable", "tensorflow.cast", "numpy.array",
     "numpy.asarray", "numpy.float32", "numpy.float64", "keras.ops.convert_to_tensor",
 })  # fmt: skip
@@ -42,11 +48,11 @@ _GENERATORS = ("numpy.random.RandomState", "numpy.random.default_rng", "tensorfl
 
 
 class Carried:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, uncut: Uncut) -> None:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
-        self._numbers = Numbers(resolver)
+        self.uncut = uncut
 
     def are_weights(self, call: cst.Call) -> bool:
         """Whether what the call takes the gradients of is replaced by them, from data, and is no model's input."""
@@ -174,7 +180,7 @@ class Carried:
         values = self.resolver.values(key.func)
         if values and all(isinstance(v, External) and v.path.startswith(_EMPTY) for v in values):
             return False
-        if any(map(self.kinds.has_weights, self.resolver.values(key))) or self._numbers.is_number(key):
+        if any(map(self.kinds.has_weights, self.resolver.values(key))):
             return False
         is_number = values and all(isinstance(v, External) and v.path in _HOLDING_ONE for v in values)
         return not (is_number and all(self._is_single(arg.value) for arg in key.args))
@@ -187,7 +193,7 @@ class Carried:
         return self._is_data(key) and not (values and all(origin(v).startswith(_STARTS) for v in values))
 
     def _is_single(self, node: cst.BaseExpression) -> bool:
-        return is_constant(node) or self._numbers.is_number(node)
+        return is_constant(node) or self.uncut.is_number(node)
 
     def _counts(self, binding: Binding) -> bool:
         iterated = binding.value

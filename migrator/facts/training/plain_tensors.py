@@ -7,11 +7,12 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.analysis.uncut import Uncut
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.carried import Carried
-from migrator.facts.training.gradients import GradientFlow, is_jvp
+from migrator.facts.training.gradients import is_jvp
 from migrator.facts.training.sites import Training
 
 _JACOBIANS = frozenset({"jacobian", "batch_jacobian"})
@@ -22,11 +23,12 @@ _FUNCTIONS = frozenset({
 
 
 class PlainTensors:
-    def __init__(self, tree: Tree, resolver: Resolver, training: Training, flow: GradientFlow) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training, uncut: Uncut) -> None:
         self.tree = tree
         self.resolver = resolver
         self.training = training
-        self.flow = flow
+        self.flow = training.flow
+        self.uncut = uncut
 
     @cached_property
     def trained(self) -> list[cst.Call]:
@@ -50,4 +52,4 @@ class PlainTensors:
 
     @cached_property
     def _carried(self) -> Carried:
-        return Carried(self.tree, self.resolver, self.training.kinds)
+        return Carried(self.tree, self.resolver, self.training.kinds, self.uncut)
