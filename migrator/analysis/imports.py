@@ -74,31 +74,15 @@ class Imports:
         return starred if starred is not None else v.unseen(f"{name} is not seen in that file")
 
     def starred(self, name: str, importer: cst.Module) -> Value | None:
-        """What the name may be by the file's `from … import *`, of a file that may have it so itself."""
+        """What the name may be by the file's `from … import *`."""
         if importer in self.run.packages.modules:
             return self.run.packages.modules.starred(importer, name)
-        files = self._starred_files(importer)
-        for module in files:
-            frame = self.run.frames.get(module)
-            if frame is not None and name in (frame.names or {}):
-                return (frame.names or {})[name]
-        for module in (importer, *files):
-            for path in (module_name(node) for node in self._starred.get(module, ())):
-                is_outside = self.modules.named(module, path) is None
-                if is_outside and path.split(".")[0] in _LENDS_NAMES and lends(path, name):
-                    return v.of(External(api.canonical(f"{path}.{name}")))
+        for node in self._starred.get(importer, ()):
+            module = self.modules.named(importer, module_name(node))
+            if module is not None and module is not importer:
+                frame = self.run.frames.get(module)
+                if frame is not None and name in (frame.names or {}):
+                    return (frame.names or {})[name]
+            elif module_name(node).split(".")[0] in _LENDS_NAMES and lends(module_name(node), name):
+                return v.of(External(api.canonical(f"{module_name(node)}.{name}")))
         return None
-
-    def _starred_files(self, importer: cst.Module) -> list[cst.Module]:
-        """The files of which the file has all names, those that overwrite others first; with those of which these have
-        all, which may import each other."""
-        found: dict[cst.Module, None] = {}
-        queue = [importer]
-        while queue:
-            file = queue.pop()
-            named = (self.modules.named(file, module_name(node)) for node in self._starred.get(file, ()))
-            further = [module for module in named if module is not None and module not in found]
-            if file is not importer:
-                found.setdefault(file)
-            queue += [module for module in further if module is not importer]
-        return list(found)

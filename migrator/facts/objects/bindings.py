@@ -73,20 +73,10 @@ class Names:
         found = self.bound_in(module, dotted(alias.name), (*passed, binding)) if module is not None else []
         return found or [binding]
 
-    def bound_in(
-        self,
-        module: cst.Module,
-        name: str,
-        passed: tuple[Binding, ...] = (),
-        asking: tuple[cst.Module, ...] = (),
-    ) -> list[Binding]:
-        """The bindings that other files find under the name in the file, latest first; of a file that has the name by
-        an `import *` itself, those of the file that it is of. Those that are `asking` import each other so."""
+    def bound_in(self, module: cst.Module, name: str, passed: tuple[Binding, ...] = ()) -> list[Binding]:
+        """The bindings that other files find under the name in the file, latest first."""
         bindings = self.tree.scopes[module].bindings.get(name)
-        if bindings:
-            return [b for binding in self.flow.latest(bindings) for b in self._beyond(binding, passed)]
-        further = (m for m in self._starred_files(module) if m not in asking)
-        return [b for m in further for b in self.bound_in(m, name, passed, (*asking, module))]
+        return [b for binding in self.flow.latest(bindings) for b in self._beyond(binding, passed)] if bindings else []
 
     def bound(self, node: cst.CSTNode) -> list[Binding]:
         """Where the name, or the attribute, gets its value; nowhere of all else."""
