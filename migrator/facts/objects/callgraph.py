@@ -36,8 +36,7 @@ _MOST_ARGUMENTS = 64
 
 
 class CallGraph:
-    """`values` evaluates an expression, `reaching` gives the bindings behind a name, `wrappers` what runs in the place
-    of a decorated function."""
+    """`values` evaluates an expression, `reaching` gives the bindings behind a name."""
 
     def __init__(
         self,
@@ -45,13 +44,11 @@ class CallGraph:
         classes: Classes,
         values: Callable[[cst.CSTNode], Values],
         reaching: Callable[[cst.Name], list[Binding]],
-        wrappers: Callable[[cst.Call, FunctionLike], list[FunctionLike]],
     ) -> None:
         self.tree = tree
         self._classes = classes
         self._values = values
         self._reaching = reaching
-        self._wrappers = wrappers
         self._unnamed = Unnamed(tree)
         self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
         # Of each among the callers.
@@ -95,12 +92,10 @@ class CallGraph:
         for call in calls:
             functions = self._values(call.func)
             for function in functions:
-                wrappers = self._wrappers(call, function.node) if isinstance(function, Function) else []
-                for node in wrappers or self._runs(function):
+                for node in self._runs(function):
                     self._add_caller(node, call)
                 if isinstance(function, Function):
-                    kind = self._bound if function.owner is not None else self._free
-                    kind.update((call, node) for node in (function.node, *wrappers))
+                    (self._bound if function.owner is not None else self._free).add((call, function.node))
             handed = self._handed_functions(functions, call)
             self._note_partials(functions, call)
             for function in handed:

@@ -31,7 +31,6 @@ class Decorated:
         self._reaching = reaching
         self._known: dict[cst.FunctionDef, list[cst.BaseExpression]] = {}
         self._busy: set[cst.FunctionDef] = set()
-        self._making: set[tuple[cst.FunctionDef, int]] = set()
 
     def returned(self, function: FunctionLike) -> list[cst.BaseExpression]:
         """What a call of the function by its name gives: one of these."""
@@ -52,80 +51,19 @@ class Decorated:
         return [r.value for r in self.tree.returns[function] if r.value is not None]
 
     def registered_by(self, param: cst.Param, function: FunctionLike) -> Iterator[Value]:
-        """What decorating with the function gives its parameter: functions that it wraps; functions and classes that
-        it gives back as they are, and keeps under a name."""
+        """What decorating with the function gives its parameter, where it gives that back as it is: functions and
+        classes that it keeps under a name. What it wraps runs otherwise."""
         params = (*function.params.posonly_params, *function.params.params)
         is_bound = isinstance(function, cst.FunctionDef) and self.tree.class_of(function) is not None
         returned = self.own(function)
-        if params[is_bound : is_bound + 1] != (param,) or not returned:
-            return
-        if not all(map(self._is_parameter(param), returned)):
-            yield from self._wrapped_by(function)
+        if (
+            params[is_bound : is_bound + 1] != (param,)
+            or not returned
+            or not all(map(self._is_parameter(param), returned))
+        ):
             return
         yield from (Function(node) for node in self.tree.functions if self._is_among(function, node.decorators))
         yield from (Class(node) for node in self.tree.classes if self._is_among(function, node.decorators))
-
-    def wrappers(self, function: FunctionLike) -> list[FunctionLike]:
-        """The functions that decorators of the script's put in the place of this one, where that is surely seen: what
-        calls it by its name runs one of these. Where they hand on whatever they are given, `*args`, that is as if they
-        were not there."""
-        if isinstance(function, cst.Lambda) or not function.decorators:
-            return []
-        made = self._made_of(function, 0)
-        is_told = all(each.params.params or each.params.posonly_params for each in made)
-        return [each for each in made if each is not function] if is_told else []
-
-    def run_by(self, call: cst.Call, function: FunctionLike) -> list[FunctionLike]:
-        """The wrappers that the call of the function runs; what the decorators themselves call is the function."""
-        made = self.wrappers(function)
-        decorators = function.decorators if made and isinstance(function, cst.FunctionDef) else ()
-        makers = [v.node for d in decorators for v in self._values(d.decorator) if isinstance(v, Function)]
-        return [] if any(self.tree.contains(maker, call) for maker in makers) else made
-
-    def _wrapped_by(self, function: FunctionLike) -> Iterator[Value]:
-        for node in self.tree.functions:
-            if self.wrappers(node):
-                for position, decorator in enumerate(node.decorators):
-                    if self._is_among(function, [decorator]):
-                        yield from map(Function, self._made_of(node, position + 1))
-
-    def _made_of(self, function: cst.FunctionDef, first: int) -> list[FunctionLike]:
-        """What the decorators from the first of these on make of the function; none where that is not surely seen."""
-        if first == len(function.decorators):
-            return [function]
-        if (function, first) in self._making:
-            return []
-        self._making.add((function, first))
-        try:
-            found: dict[FunctionLike, None] = {}
-            for value in self._values(function.decorators[first].decorator) or (None,):
-                made = self._made_by(value, function, first)
-                if not made:
-                    return []
-                found.update(dict.fromkeys(made))
-            return list(found)
-        finally:
-            self._making.discard((function, first))
-
-    def _made_by(self, decorator: Value | None, function: cst.FunctionDef, position: int) -> list[FunctionLike]:
-        if isinstance(decorator, (External, Member, Result)):
-            return self._made_of(function, position + 1) if self._gives_back(decorator) else []
-        if not isinstance(decorator, Function):
-            return []
-        maker = decorator.node
-        params = (*maker.params.posonly_params, *maker.params.params)[decorator.owner is not None :]
-        found: list[FunctionLike] = []
-        for node in self.own(maker) or (None,):
-            if node is not None and params and self._is_parameter(params[0])(node):
-                made: list[FunctionLike] = self._made_of(function, position + 1)
-            else:
-                values = self._values(node)
-                made = [v.node for v in values if isinstance(v, Function) and self.tree.contains(maker, v.node)]
-                made = made if len(made) == len(values) else []
-            if not made:
-                return []
-            found += made
-        return found
 
     def _is_among(self, function: FunctionLike, decorators: Iterable[cst.Decorator]) -> bool:
         values = (value for decorator in decorators for value in self._values(decorator.decorator))

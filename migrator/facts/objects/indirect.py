@@ -320,12 +320,12 @@ class Indirect:
     # -- decorators ----------------------------------------------------------------------------------------------
 
     def wrappers_run_by(self, call: cst.Call) -> list[FunctionLike]:
-        """The functions that run instead of those that the call names, if it is not among their callers."""
+        """The functions that run instead of those that the call names."""
         found: dict[FunctionLike, None] = {}
         for value in self.resolver.values(call.func):
             if isinstance(value, Function) and isinstance(value.node, cst.FunctionDef):
                 found.update(dict.fromkeys(self.wrappers(value.node)))
-        return [wrapper for wrapper in found if call not in self.resolver.callers(wrapper)]
+        return list(found)
 
     def wrappers(self, function: cst.FunctionDef) -> list[FunctionLike]:
         """What decorators of the script's own make of the function."""

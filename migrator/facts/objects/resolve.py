@@ -87,8 +87,7 @@ class Resolver:
         self._enough = _EVALUATIONS_A_NODE * len(tree.order)
         classes = self._classes = Classes(tree, self.values, self.binding_values)
         names = self._names = Names(tree, modules, classes, self.values)
-        self._decorated = Decorated(tree, classes, self.values, names.reaching)
-        graph = self._graph = CallGraph(tree, classes, self.values, names.reaching, self._decorated.run_by)
+        graph = self._graph = CallGraph(tree, classes, self.values, names.reaching)
         # What the parts know is asked of the resolver.
         self.bases, self.lineage, self.derives_from = classes.bases, classes.lineage, classes.derives_from
         self.method, self.methods_of = classes.method, classes.methods_of
@@ -102,6 +101,7 @@ class Resolver:
         self.shares_in = graph.shares_in
         self.function_of_parameter, self.owner_class = graph.function_of_parameter, graph.owner_class
         self.is_first = graph.is_first
+        self._decorated = Decorated(tree, classes, self.values, names.reaching)
         self.returned, self.returned_by_itself = self._decorated.returned, self._decorated.own
         self._find_calls()
 
