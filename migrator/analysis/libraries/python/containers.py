@@ -154,7 +154,8 @@ def make_record(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame:
     names = fields.split() if isinstance(fields, str) else []
     others = [args.rest] * len(names) if args.rest is not NOTHING else []  # `Batch(*zip(*samples))`
     for name, value in zip(names, [*args.positional, *others]):
-        run.heap.store(made, name, value)
+        if name not in args.keywords:
+            run.heap.store(made, name, value)
     for name, value in args.keywords.items():
         run.heap.store(made, name, value)
     return v.of(made)
