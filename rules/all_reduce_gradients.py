@@ -123,7 +123,7 @@ def _set_from_outside(facts: Facts) -> Findings:
             continue
         yield _refuse(
             node,
-            f"`{hook.name}`, which Keras runs or reads by itself, is set here from outside: what that does with a batch"
+            f"`{hook.name}`, which Keras runs or reads by itself, is set here: what that does with a batch"
             " is not followed",
             _instead_of_setting(hook),
         )

@@ -82,6 +82,8 @@ _FILLING = frozenset({"compile", "fit", "train_on_batch", "set_weights", "load_w
 # the longest, or look up by indices.
 _BY_THEIR_ROWS = frozenset({"keras.layers.TextVectorization", "keras.layers.Embedding"})
 
+_TOLD_WHAT_TO_DO = frozenset({"keras.layers.Lambda", "keras.layers.Softmax"})
+
 
 class Keras:
     """`fitting`: the calls of `fit` whose own training step runs. `training`: those of which any step runs. `fitted`:
@@ -169,8 +171,21 @@ class Keras:
             given = Arguments(args.positional[:1], nodes=args.nodes)
             return self.run.placing.place(ops.lookup(path), path, given, node, made)
         if is_of(self.run, atom, lambda p: bool(LAYER.match(p) or api.makes_model(p))):
-            return sample_by_sample(self.run, args)
+            return self._through_its_functions(atom, args, sample_by_sample(self.run, args), node, frame)
         return self.run.placing.unknown(args, node)
+
+    def _through_its_functions(
+        self, atom: Instance, args: Arguments, result: Value, node: cst.CSTNode, frame: Frame
+    ) -> Value:
+        """What a layer of Keras's gives that an object's class comes from: the functions of the program's that it was
+        told, or was set, are run on the rows; what a Lambda does, or along which axis a Softmax goes, is not seen."""
+        if is_of(self.run, atom, _TOLD_WHAT_TO_DO.__contains__):
+            return self._as_unseen(args, node)
+        for name in sorted(objects.kept_otherwise(self.run, atom)):
+            function = self.run.heap.load(atom, name)
+            if any(not isinstance(each, v.External) for each in function):
+                result = applied(self.run, function.without_data(), Arguments([result]), node, frame)
+        return result
 
     def _of_its_classes(self, atom: Instance) -> Value | None:
         """What the program has put into these classes of Keras's for `call`."""
@@ -226,5 +241,6 @@ class Keras:
         for path in classes:
             row = ops.lookup(path)
             if row is not None:
-                return self.run.placing.place(row, path, args, node, arguments_of(self.run, atom))
-        return sample_by_sample(self.run, args)
+                result = self.run.placing.place(row, path, args, node, arguments_of(self.run, atom))
+                return self._through_its_functions(atom, args, result, node, frame)
+        return self._through_its_functions(atom, args, sample_by_sample(self.run, args), node, frame)

@@ -43,6 +43,8 @@ _FOLLOWED_OF_CLASSES = frozenset({
     "train_step", "compute_loss", "test_step", "predict_step", "update_state", "result", "reset_state",
     "reset_states", "fit", "compile", "evaluate", "predict", "train_on_batch", "compute_metrics",
 })  # fmt: skip
+# The method of Keras's that reads the attribute: a class that has another may call its own what it likes.
+_READ_BY = {run_by_keras.OPTIMIZER: "train_step", "reduction": "__call__"}
 _ROWS = Value(Data(Sharded(0), least=2))
 
 
@@ -123,7 +125,8 @@ def _is_its_own(run: Run, atom: Instance, name: str, node: cst.CSTNode) -> bool:
     cls = run.tree.class_of(function) if function is not None else None
     if cls is None or not any(each.node is cls for each in run.classes.lineage(atom.cls)):
         return False
-    return name not in run_by_keras.OF_ROWS or run.classes.method(atom, "call") is not None
+    read_by = _READ_BY.get(name, "call" if name in run_by_keras.OF_ROWS else None)
+    return read_by is None or run.classes.method(atom, read_by) is not None
 
 
 def _is_given(value: Value) -> bool:
