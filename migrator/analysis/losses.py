@@ -169,7 +169,7 @@ class Losses:
 
     @property
     def hooks(self) -> dict[cst.CSTNode, list[Hook]]:
-        """What the program sets from outside that Keras runs or reads then, and that is not followed, by where that
+        """What the program sets that Keras runs or reads then, and that is not followed, by where that
         is: of a model, where Keras trains it."""
         if self.too_much:
             return {}

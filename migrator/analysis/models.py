@@ -42,9 +42,8 @@ def standalone(run: Run, sent: Iterable[cst.CSTNode], *, any_made: bool = False)
     holders: dict[Atom, list[Atom]] = defaultdict(list)
     parts: dict[Atom, list[Atom]] = defaultdict(list)
     for owner, value in run.heap.held():
-        is_copy = (
-            isinstance(owner, Made) and owner.path in api.COPIES
-        )  # has weights of its own, whatever it was made from
+        # A copy has weights of its own, whatever it was made from.
+        is_copy = isinstance(owner, Made) and owner.path in api.COPIES
         for atom in () if is_copy else _atoms(value):
             holders[atom].append(owner)
             parts[owner].append(atom)

@@ -5,6 +5,7 @@ Here is decided which of them a call or a method is for; one module each says wh
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -82,7 +83,8 @@ _FILLING = frozenset({"compile", "fit", "train_on_batch", "set_weights", "load_w
 # the longest, or look up by indices.
 _BY_THEIR_ROWS = frozenset({"keras.layers.TextVectorization", "keras.layers.Embedding"})
 
-_TOLD_WHAT_TO_DO = frozenset({"keras.layers.Lambda", "keras.layers.Softmax"})
+_TOLD_WHAT_TO_DO = frozenset({"keras.layers.Lambda", "keras.layers.Softmax", "keras.layers.UnitNormalization"})
+_BY_NAME = re.compile(r"^keras\.activations\.")  # these take each value by itself, or the features of a sample
 
 
 class Keras:
@@ -177,13 +179,13 @@ class Keras:
     def _through_its_functions(
         self, atom: Instance, args: Arguments, result: Value, node: cst.CSTNode, frame: Frame
     ) -> Value:
-        """What a layer of Keras's gives that an object's class comes from: the functions of the program's that it was
-        told, or was set, are run on the rows; what a Lambda does, or along which axis a Softmax goes, is not seen."""
+        """What a layer of Keras's gives that an object's class comes from: the functions that it was told, or was
+        set, are run on the rows; what a Lambda does, or along which axis a Softmax goes, is not seen."""
         if is_of(self.run, atom, _TOLD_WHAT_TO_DO.__contains__):
             return self._as_unseen(args, node)
         for name in sorted(objects.kept_otherwise(self.run, atom)):
             function = self.run.heap.load(atom, name)
-            if any(not isinstance(each, v.External) for each in function):
+            if any(not (isinstance(each, v.External) and _BY_NAME.match(each.path)) for each in function):
                 result = applied(self.run, function.without_data(), Arguments([result]), node, frame)
         return result
 

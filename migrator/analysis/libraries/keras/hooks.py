@@ -1,4 +1,4 @@
-"""What a program puts, from outside, in the place of what Keras runs or reads of its own objects: `net.train_step = f`.
+"""What a program puts in the place of what Keras runs or reads of its own objects: `net.train_step = f`.
 
 What layers put their rows through is run here, on rows of a batch: it is as good as what they were made with where it
 takes each row by itself. The rest is noted, for the rules to tell of.
@@ -43,8 +43,8 @@ _FOLLOWED_OF_CLASSES = frozenset({
     "train_step", "compute_loss", "test_step", "predict_step", "update_state", "result", "reset_state",
     "reset_states", "fit", "compile", "evaluate", "predict", "train_on_batch", "compute_metrics",
 })  # fmt: skip
-# The method of Keras's that reads the attribute: a class that has another may call its own what it likes.
-_READ_BY = {run_by_keras.OPTIMIZER: "train_step", "reduction": "__call__"}
+# What Keras's code reads, whatever a class has of its own: that may come to Keras's by `super()`.
+_READ_ALWAYS = frozenset({run_by_keras.OPTIMIZER, "reduction"})
 _ROWS = Value(Data(Sharded(0), least=2))
 
 
@@ -125,8 +125,9 @@ def _is_its_own(run: Run, atom: Instance, name: str, node: cst.CSTNode) -> bool:
     cls = run.tree.class_of(function) if function is not None else None
     if cls is None or not any(each.node is cls for each in run.classes.lineage(atom.cls)):
         return False
-    read_by = _READ_BY.get(name, "call" if name in run_by_keras.OF_ROWS else None)
-    return read_by is None or run.classes.method(atom, read_by) is not None
+    if name in _READ_ALWAYS:
+        return False
+    return name not in run_by_keras.OF_ROWS or run.classes.method(atom, "call") is not None
 
 
 def _is_given(value: Value) -> bool:
