@@ -34,6 +34,7 @@ class Imports:
 
     def bound_by(self, node: cst.Import | cst.ImportFrom, importer: cst.Module) -> Iterator[tuple[str, Value]]:
         if isinstance(node.names, cst.ImportStar):
+            yield from self._lent(node, importer)
             return
         packages = self.run.packages.modules
         is_of_package = importer in packages
@@ -51,6 +52,23 @@ class Imports:
                 wanted = full if name else full.split(".")[0]
                 module = self.modules.named(importer, wanted) if not is_of_package else None
                 yield name or wanted, v.of(File(module) if module is not None else External(api.canonical(wanted)))
+
+    def _lent(self, node: cst.ImportFrom, importer: cst.Module) -> Iterator[tuple[str, Value]]:
+        """What the `import *` of another file of the program binds: what that has by then, its own `import *` too."""
+        module = self.modules.named(importer, module_name(node)) if importer not in self.run.packages.modules else None
+        frame = self.run.frames.get(module) if module is not None and module is not importer else None
+        if frame is None or frame.names is None:
+            return
+        for name, value in frame.names.items():
+            if name.startswith("_"):
+                continue
+            self.run.calls.note_read(frame, name, value)
+            yield name, value if "__all__" not in frame.names else self._if_in_all(name, value, importer)
+
+    def _if_in_all(self, name: str, value: Value, importer: cst.Module) -> Value:
+        """What a name is that a module with `__all__` may lend or not: where the file has another, which of them."""
+        own = (self.run.frames[importer].names or {}).get(name, value)
+        return value if own == value else v.unseen(f"whether `import *` gives {name} is not seen")
 
     def _from(self, node: cst.ImportFrom, name: str, importer: cst.Module) -> Value:
         source = module_name(node)
@@ -77,6 +95,10 @@ class Imports:
         """What the name may be by the file's `from … import *`."""
         if importer in self.run.packages.modules:
             return self.run.packages.modules.starred(importer, name)
+        own = self.run.frames.get(importer)
+        if own is not None and own.names is not None and name in own.names:
+            self.run.calls.note_read(own, name, own.names[name])
+            return own.names[name]
         for node in self._starred.get(importer, ()):
             module = self.modules.named(importer, module_name(node))
             if module is not None and module is not importer:

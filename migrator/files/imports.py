@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Callable
@@ -22,11 +22,15 @@ _NAME = re.compile(rb"([\w.]+)(?:\s+as\s+\w+)?")
 
 class Imports:
     """Look-ups among the files of which `exists` is true. Nothing is read: a file is known by its path. `added`: the
-    folders that scripts add to the search path; None where only those of the files are looked through."""
+    folders that scripts add to the search path; None where only those of the files are looked through. `started`:
+    those of the scripts that are run; see `started_in`."""
 
-    def __init__(self, exists: Callable[[Path], bool], added: Sequence[Path] | None) -> None:
+    def __init__(
+        self, exists: Callable[[Path], bool], added: Sequence[Path] | None, started: Collection[Path] = ()
+    ) -> None:
         self._exists = cache(exists)
         self._added = added
+        self._started = started
         self._folders: dict[Path, list[Path]] = {}
         # Most files of a folder import the same modules.
         self._known: dict[tuple[Path, str], list[Path]] = {}
@@ -36,8 +40,8 @@ class Imports:
 
         Python looks into the folder of the script that it was started with and into PYTHONPATH; neither is known. So
         the importer's folder and those above it are tried, nearest first; the folder of a package comes last, since
-        its modules are reached by the package's name. Then those that scripts add, and the folders in which projects
-        keep the packages that they install.
+        its modules are reached by the package's name, but where the scripts in it are those that are run. Then those
+        that scripts add, and the folders in which projects keep the packages that they install.
         """
         parts = module.split(".") if module else []
         if level:
@@ -62,7 +66,7 @@ class Imports:
         return self._known[folder, module]
 
     def _is_package(self, folder: Path) -> bool:
-        return self._exists(folder / "__init__.py")
+        return folder not in self._started and self._exists(folder / "__init__.py")
 
     def _file(self, folder: Path, parts: list[str]) -> Path | None:
         base = folder.joinpath(*parts)
@@ -78,6 +82,14 @@ class Imports:
                 if path is not None and path != importer:
                     found.add(path)
         return found
+
+
+def started_in(files: Mapping[Path, bytes]) -> set[Path]:
+    """The folders from which no file of another folder takes anything: what lies there is run there, with that folder
+    first in the search path, be it a package or not."""
+    imports = Imports(files.__contains__, None)
+    taken = {(path.parent, other.parent) for path, data in files.items() for other in imports.named_in(path, data)}
+    return {path.parent for path in files} - {folder for importer, folder in taken if importer != folder}
 
 
 def statements(data: bytes) -> Iterator[tuple[int, str, list[str]]]:

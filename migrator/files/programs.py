@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Callable
 
-from migrator.files.imports import SOURCES, Imports, in_order_of_import, reachable
+from migrator.files.imports import SOURCES, Imports, in_order_of_import, reachable, started_in
 from migrator.files.search_path import added_by
 from migrator.findings.results import Failure
 from migrator.layout import Style
@@ -79,7 +79,7 @@ def programs(
     """
     unread = unread or {}
     everything = {**dict.fromkeys(unread, b""), **(context or {}), **files}
-    imports = Imports(everything.__contains__, added_by(everything))
+    imports = Imports(everything.__contains__, added_by(everything), started_in(everything))
     imported = {path: imports.named_in(path, data) for path, data in everything.items()}
     relevant = _around_training(everything, imported)
     groups = [*_groups(relevant, imported), *([path] for path in everything if path not in relevant)]
@@ -142,10 +142,11 @@ def _found_on_disk(
     that are too many."""
     roots = {folder: _import_root(folder) for folder in {path.parent for path in files}}
     lookups: dict[Path, Imports] = {}
+    started = started_in(files)
     for root in set(roots.values()):
         project = folders_of_project(root) if added is not None else []
         tops = [root, *(added or ()), *project, *(folder / SOURCES for folder in project)]
-        lookups[root] = Imports(_among(files, tops, looked_for), added)
+        lookups[root] = Imports(_among(files, tops, looked_for), added, started)
     found: dict[Path, bytes] = {}
     queue = list(files.items())
     while queue:

@@ -113,6 +113,56 @@ def test_a_name_of_a_module_that_is_not_given_costs_no_program(tmp_path: Path) -
     assert migrate(tmp_path).exit_code != ERROR
 
 
+SUM = "import tensorflow as tf\n\n\ndef distance(y, p):\n    return tf.reduce_sum((y - p) ** 2)\n"
+MEAN = SUM.replace("reduce_sum", "reduce_mean")
+OF_DISTANCE = """import tensorflow as tf
+{imports}
+
+model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
+optimizer = tf.keras.optimizers.SGD(0.01)
+for x, y in tf.data.Dataset.from_tensor_slices((tf.ones((24, 3)), tf.ones((24, 1)))).batch(12):
+    with tf.GradientTape() as tape:
+        loss = distance(y, model(x))
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+"""
+
+
+@pytest.mark.parametrize("given", [".", "app", "app/main.py"])
+def test_a_script_in_a_package_imports_what_lies_beside_it(tmp_path: Path, given: str) -> None:
+    folder_with(tmp_path, loss=MEAN)
+    (tmp_path / "app").mkdir()
+    main = OF_DISTANCE.format(imports="from loss import distance")
+    folder_with(tmp_path / "app", __init__="", loss=SUM, main=main)
+    assert migrate(tmp_path / given).exit_code == NOTHING_LEFT
+    assert b'reduction="sum"' in contents(tmp_path)["app/main.py"]
+
+
+def test_a_module_of_a_package_imports_what_lies_beside_the_script(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    folder_with(tmp_path / "models", __init__="", loss=MEAN, net="from loss import distance\n")
+    folder_with(tmp_path, loss=SUM, main=OF_DISTANCE.format(imports="from models.net import distance"))
+    assert migrate(tmp_path).exit_code == NOTHING_LEFT
+    assert b'reduction="sum"' in contents(tmp_path)["main.py"]
+
+
+@pytest.mark.parametrize(
+    ("imports", "modules"),
+    [
+        (f"{MEAN}from first import *", {"first": SUM}),
+        ("from first import *", {"first": f"{MEAN}\n\nfrom second import *\n", "second": SUM}),
+        ("from first import *\nfrom second import *", {"first": MEAN, "second": "from third import *\n", "third": SUM}),
+        ("from first import *\nfrom second import *", {"first": SUM, "second": f"{MEAN}\n\ndel distance\n"}),
+        ("from first import *\nif False:\n    from second import *", {"first": SUM, "second": MEAN}),
+        (f"from first import *\n{SUM}", {"first": MEAN}),
+    ],
+    ids=["own before", "inside", "handed on", "deleted", "not run", "own behind"],
+)
+def test_the_latest_import_of_all_names_counts(tmp_path: Path, imports: str, modules: dict[str, str]) -> None:
+    folder = folder_with(tmp_path, **modules, main=OF_DISTANCE.format(imports=imports))
+    migrate(folder)
+    assert b'reduction="sum"' in contents(folder)["main.py"]
+
+
 def test_a_refused_file_takes_back_what_runs_together_with_it(tmp_path: Path) -> None:
     lost = STEP.replace("tape.gradient(", "elsewhere(")
     folder = folder_with(tmp_path, main=MAIN, steps=lost)

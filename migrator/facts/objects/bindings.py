@@ -45,8 +45,8 @@ class Names:
         found = [b for binding in self.flow.reaching(node) for b in self._beyond(binding, ())]
         home = self.tree.scope_of(node).lookup(node.value)
         if home is not None and not (isinstance(home.node, cst.Module) and self._is_set_later(node, found)):
-            return found
-        starred = [b for m in self._starred_files(self.tree.module_of(node)) for b in self.bound_in(m, node.value)]
+            return [*self._taken_over(home.node, node.value, found), *found]
+        starred = self._lent(self.tree.module_of(node), node.value)
         return [*starred, *(found if self.tree.loops_around(node) or not starred else ())]
 
     def reaching_at(self, node: cst.CSTNode, name: str) -> list[Binding]:
@@ -59,11 +59,32 @@ class Names:
         around = (binding.node for binding in found)
         return self.tree.module_of(node) in self.starred and all(self.tree.contains(each, node) for each in around)
 
-    def _starred_files(self, importer: cst.Module) -> Iterator[cst.Module]:
-        for node in self.starred.get(importer, ()):
-            module = self._modules.named(importer, module_name(node))
-            if module is not None:
-                yield module
+    def _lent(self, importer: cst.Module, name: str, behind: int = 0) -> list[Binding]:
+        """The bindings of the name in the files from which this one imports `*` behind a place, and in those from
+        which they do."""
+        found: dict[Binding, None] = {}
+        entered = {importer}
+        queue = [node for node in self.starred.get(importer, ()) if self.tree.order[node] > behind]
+        while queue:
+            node = queue.pop(0)
+            module = self._modules.named(self.tree.module_of(node), module_name(node))
+            if module is None or module in entered:
+                continue
+            entered.add(module)
+            bindings = self.tree.scopes[module].bindings.get(name)
+            latest = self.flow.latest(bindings) if bindings else ()
+            found.update(dict.fromkeys(b for binding in latest for b in self._beyond(binding, ())))
+            queue += self.starred.get(module, ())
+        return list(found)
+
+    def _taken_over(self, home: cst.CSTNode, name: str, found: list[Binding]) -> list[Binding]:
+        """The bindings that an `import *` behind those of the file itself may put in their place."""
+        if not found or not isinstance(home, cst.Module) or home not in self.starred:
+            return []
+        lent = self._lent(home, name, min(self.tree.order[b.node] for b in self.tree.scopes[home].bindings[name]))
+        if all(binding.kind == "import" for binding in (*found, *lent)):  # `np` of both
+            return []
+        return [binding for binding in lent if binding not in found]
 
     def _beyond(self, binding: Binding, passed: tuple[Binding, ...]) -> list[Binding]:
         if binding.kind != "import" or not isinstance(binding.node, cst.ImportFrom) or binding in passed:
@@ -76,7 +97,10 @@ class Names:
     def bound_in(self, module: cst.Module, name: str, passed: tuple[Binding, ...] = ()) -> list[Binding]:
         """The bindings that other files find under the name in the file, latest first."""
         bindings = self.tree.scopes[module].bindings.get(name)
-        return [b for binding in self.flow.latest(bindings) for b in self._beyond(binding, passed)] if bindings else []
+        if not bindings:
+            return self._lent(module, name) if module in self.starred else []
+        found = [b for binding in self.flow.latest(bindings) for b in self._beyond(binding, passed)]
+        return [*self._taken_over(module, name, found), *found]
 
     def bound(self, node: cst.CSTNode) -> list[Binding]:
         """Where the name, or the attribute, gets its value; nowhere of all else."""

@@ -383,8 +383,8 @@ class Resolver:
             return ()
         self._busy_imports.add(key)
         try:
-            bindings = self.tree.scopes[module].bindings.get(name)
-            found = [v for b in self._names.flow.latest(bindings) for v in self.binding_values(b)] if bindings else []
+            own = name in self.tree.scopes[module].bindings
+            found = [v for b in self._names.bound_in(module, name) for v in self.binding_values(b)] if own else []
             for binding in self.tree.attributes.get(name, ()):  # `config.size = 8` in another file
                 owner = cast(cst.Attribute, binding.target).value
                 if isinstance(owner, cst.Name) and File(module) in self.values(owner):

@@ -9,7 +9,7 @@ from pathlib import Path
 import libcst as cst
 
 from migrator.facts.program.syntax import dotted
-from migrator.files.imports import Imports
+from migrator.files.imports import Imports, started_in
 from migrator.files.search_path import added_by
 from migrator.layout import LONGEST_LINE, Style
 from migrator.records import dataclass
@@ -44,8 +44,9 @@ class Modules:
     def __init__(self, scripts: Sequence[Script]) -> None:
         self._module_at = {script.path: script.module for script in scripts}
         self._path_of = {script.module: script.path for script in scripts}
-        self._added = added_by({script.path: script.text.encode() for script in scripts})
-        self._imports = Imports(self._module_at.__contains__, self._added)
+        texts = {script.path: script.text.encode() for script in scripts}
+        self._added, self._started = added_by(texts), started_in(texts)
+        self._imports = Imports(self._module_at.__contains__, self._added, self._started)
         self._named: dict[tuple[cst.Module, str], cst.Module | None] = {}
 
     def named(self, importer: cst.Module, name: str) -> cst.Module | None:
@@ -61,7 +62,8 @@ class Modules:
     def path_named(self, importer: cst.Module, name: str, among: Collection[Path]) -> Path | None:
         """The path that the dotted name means in an import of this file, where others than the parsed files count."""
         plain = name.lstrip(".")
-        return Imports(among.__contains__, self._added).find(self._path_of[importer], len(name) - len(plain), plain)
+        imports = Imports(among.__contains__, self._added, self._started)
+        return imports.find(self._path_of[importer], len(name) - len(plain), plain)
 
     def submodule(self, package: cst.Module, name: str) -> cst.Module | None:
         """`package.name` where that is a file of its own."""
