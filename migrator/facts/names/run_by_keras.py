@@ -19,6 +19,10 @@ STEPS = frozenset({
     "test_function", "predict_step", "make_predict_function", "predict_function", "fit", "train_on_batch", "compile",
     "evaluate", "predict",
 })  # fmt: skip
+# What `compile` was told, in the objects that Keras keeps it in (compile_utils.py of both).
+_COMPILED = frozenset({
+    "_user_loss", "_user_losses", "_user_loss_weights", "_flat_losses", "_user_metrics", "_user_weighted_metrics",
+})  # fmt: skip
 OPTIMIZER = "optimizer"
 # What a model reads whoever calls it.
 IN_CALLS = frozenset({"outputs", "output", "compute_mask"})
@@ -45,7 +49,7 @@ _OF_CLASSES = frozenset({"__call__"})
 
 MODEL, LAYER, LOSS, METRIC, OPTIMIZERS = "model", "layer", "loss", "metric", "optimizer"
 NAMES = {
-    MODEL: STEPS | IN_CALLS | {OPTIMIZER, OF_OUTPUTS},
+    MODEL: STEPS | _COMPILED | IN_CALLS | {OPTIMIZER, OF_OUTPUTS},
     LAYER: _OF_LAYERS,
     LOSS: _OF_LOSSES,
     METRIC: _OF_METRICS,
@@ -53,7 +57,7 @@ NAMES = {
 }
 ALL = frozenset().union(*NAMES.values()) | _OF_CLASSES | {"call"}
 # Those that no other library's objects are likely to have.
-TELLING = frozenset({
+TELLING = _COMPILED | frozenset({
     "train_step", "make_train_function", "train_function", "compute_loss", "compiled_loss", OF_OUTPUTS,
     "activation", "recurrent_activation", OPTIMIZER,
 })  # fmt: skip

@@ -9,10 +9,10 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries.keras import hooks
+from migrator.analysis.libraries.keras import clones
 from migrator.analysis.libraries.keras.convention import as_the_input, sample_by_sample, trusted, unseen_layer
 from migrator.analysis.libraries.keras.names import SYMBOLIC
-from migrator.analysis.libraries.keras.objects import arguments_of, original_of, told_of, unseen_maker
+from migrator.analysis.libraries.keras.objects import original_of, told_of, unseen_maker
 from migrator.analysis.placement import REPLICATED, Sharded, Unknown
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.names import api
@@ -37,23 +37,9 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
     original = original_of(run, atom)
     if original is not None:
         made = run.calls.call(original, args, node, frame)
-        return made if _are_copied(run, atom, args, node, frame) else v.unseen(_BROUGHT_IN)
+        return made if clones.are_alike(run, atom, args, node, frame) else v.unseen(_BROUGHT_IN)
     maker = unseen_maker(run, atom)
     return trusted(run, maker, told_of(atom), args) if maker is not None else sample_by_sample(run, args)
-
-
-def _are_copied(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> bool:
-    """Whether the layers of a copy work on each row by itself that its `clone_function` brings in."""
-    function = arguments_of(run, atom).get("clone_function", 2)
-    is_whole = all(d.is_replicated for _, x in args.all() for d in run.objects.leaves(x))
-    if is_whole or function is None or function.is_none:
-        return True
-    brought_in = run.calls.call(function, Arguments([Value(Data(layer=True))]), node, frame)
-    return all(
-        hooks.takes_rows_apart(run, v.of(layer), node, frame)
-        for layer in brought_in
-        if isinstance(layer, (Instance, Made))
-    )
 
 
 def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode) -> Value:
