@@ -427,6 +427,7 @@ def unseen(why: str) -> Value:
 
 
 NUMBER = Value(Data())  # some replicated data
+COUNT = Value(Data(rank=0, integral=True))  # one whole number
 
 
 def join(a: Value, b: Value) -> Value:

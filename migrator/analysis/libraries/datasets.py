@@ -308,7 +308,7 @@ class Datasets:
             return self._dataset(self._handed_on(name, element, args, node, frame, path), node, frame, path)
         if name == "enumerate":
             made = self._dataset(element, node, frame, path)
-            self.run.heap.store(made.only, _NUMBERED, NUMBER)  # type: ignore[arg-type]
+            self.run.heap.store(made.only, _NUMBERED, v.COUNT)  # type: ignore[arg-type]
             return made
         if name in ("cardinality", "element_spec", "__len__", "save"):
             return NUMBER

@@ -104,7 +104,7 @@ def elementwise(operands: list[Arg], law: str, *, strict: bool = False, alike: b
 
     def beside(arg: Arg) -> bool:
         """Whether a value that all workers have may have as many rows as the batch: else it could not be broadcast."""
-        is_certain = is_seen and (known_rank(arg) is not None or arg.least > 0)
+        is_certain = is_seen
         return arg.rows != 1 and (is_certain or arg.as_batch)
 
     def place(*ranks: int) -> Arg:

@@ -205,9 +205,9 @@ def _of_one_row(row: Op, call: OpCall) -> Iterator[int]:
 
 
 def _at_rank(call: OpCall, rank: int | None) -> OpCall:
-    """The call where all rows of the batch have so many axes in all, and what all workers have is numbers."""
+    """The call where all rows of the batch have so many axes in all, and what all workers have no more than is seen."""
     args = [
-        replace(a, rank=rank) if sharded(a.placement) is not None else replace(a, rank=0) if a.rank is None else a
+        replace(a, rank=rank) if sharded(a.placement) is not None else replace(a, rank=a.least) if a.rank is None else a
         for a in call.args
     ]
     return replace(call, args=args)

@@ -190,10 +190,11 @@ class Keras:
         return result
 
     def _of_its_classes(self, atom: Instance) -> Value | None:
-        """What the program has put into these classes of Keras's for `call`."""
+        """What the program has put into these classes of Keras's for `call`; of what runs now, it can only be the
+        class's own that is asked for, which it has kept."""
         held = [self.run.objects.call_of_class(atom, path) for path in classes_of(self.run, atom)]
         found = v.join_all(held) if held else NOTHING
-        return found if found is not NOTHING else None
+        return found if found is not NOTHING and not self._is_running(found) else None
 
     def method(self, atom: Made | Instance, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         if isinstance(atom, Made):
@@ -223,8 +224,11 @@ class Keras:
     def _runs(self, atom: Instance) -> bool:
         """Whether the object's own `call` runs now, so that it can only be `super().call(…)` that is asked for."""
         own = self.run.classes.method(atom, "call")
-        running = [a.function.node for a in own or () if isinstance(a, Bound) and isinstance(a.function, Function)]
-        return any(node in self.run.calls.stack for node in running)
+        return own is not None and self._is_running(own)
+
+    def _is_running(self, function: Value) -> bool:
+        nodes = [a.function.node for a in function if isinstance(a, Bound) and isinstance(a.function, Function)]
+        return any(node in self.run.calls.stack for node in nodes)
 
     def _inherited_call(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """`super().call(…)`: what the class of Keras's does that the object's comes from."""

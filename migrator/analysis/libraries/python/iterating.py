@@ -66,7 +66,7 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
         return NOTHING if NOTHING in elements else v.of(Tuple(tuple(elements)))
     if kind == "enumerate":
         element = run.objects.elements(given[0], reader, node) if given else NUMBER
-        return NOTHING if element is NOTHING else v.of(Tuple((NUMBER, element)))
+        return NOTHING if element is NOTHING else v.of(Tuple((v.COUNT, element)))
     if kind in ("map", "filter"):
         items = [run.objects.elements(x, reader, node) for x in given[1:]]
         if NOTHING in items:
