@@ -33,7 +33,7 @@ from migrator.analysis.objects import Objects
 from migrator.analysis.packages import Packages
 from migrator.analysis.packages.sources import Sources
 from migrator.analysis.placement import Local, Partial, Shape, Sharded, Unknown, options
-from migrator.analysis.placing import Placing, giving_back
+from migrator.analysis.placing import HELD, Placing, giving_back
 from migrator.analysis.plan import Plain, Plan
 from migrator.analysis.recorded import Recorded
 from migrator.analysis.redefined import Redefined
@@ -516,6 +516,8 @@ class Run(Recorded):
             return sample_by_sample(self, args)
         if function.data is not None and isinstance(function.data.placement, Shape):
             return v.unseen("what is called is the shape of a worker's part of the batch")  # `size = x.get_shape`
+        if function.data is not None and function.data.placement == HELD:
+            return function
         result = self.placing.unknown(args, node)
         if function.data is not None:
             result = handles.behind(result, function.data.behind)

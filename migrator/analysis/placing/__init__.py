@@ -36,7 +36,7 @@ from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.repaired import gathered, repaired
 from migrator.analysis.placing.repairing import Repairing, by_gathering
 from migrator.analysis.placing.views import as_it_is
-from migrator.analysis.values import NOTHING, Data, Function, Made, Repair, Value
+from migrator.analysis.values import NOTHING, NUMBER, Data, Function, Made, Repair, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ BESIDE_WHOLE = "over the rows of a worker meets what is made of all rows"
 # They make arrays of whatever objects they are given, and give these again.
 _WITH_OBJECTS = ("numpy.", "tensorflow.Tensor.")
 _REPEATED = "the one row of a batch may meet each row of another"
+_DEEPEST = 3
+_GIVEN = v.unseen("what a function is given that another library calls is not seen")
+# Of such a function, whatever is made of it is a worker's own, whatever it is given.
+HELD = Unknown("what a function gives that another library calls is a worker's part of the batch")
 UNLIKE = "a mean is taken over several batches at once, and they may be of different sizes"
 
 
@@ -159,11 +163,15 @@ class Placing:
 
     def unknown(self, args: Arguments, node: cst.CSTNode) -> Value:
         """A function that nobody knows: right on the whole batch."""
-        handed = [d for value in self._run_handed(args, node) for d in self.run.objects.leaves(value)]
+        handed = [d for value in self._run_handed(args, node, _GIVEN) for d in self.run.objects.leaves(value)]
         if self.run.packages.inside:
             self.run.packages.met.note_handed(handed)
-        if any(d.needs or not (d.is_replicated or isinstance(d.placement, Unknown)) for d in handed):
-            return v.unseen("what a function gives that another library calls is a worker's part of the batch")
+        # What they are given is put together; what they hold is not, which the numbers below do not hide.
+        held = [d for value in self._run_handed(args, node, NUMBER) for d in self.run.objects.leaves(value)]
+        if any(d.needs or not (d.is_replicated or isinstance(d.placement, Unknown)) for d in handed) or any(
+            not d.is_replicated or _is_gathered(d) for d in held
+        ):
+            return Value(Data(HELD))
         if not any(isinstance(a, Made) and a.path == VARIABLE for _, value in args.all() for a in value):
             return self._of_unknown(args, node)
         with self.repairing.ruled_out("it is given the variable itself, and not what that holds"):
@@ -177,15 +185,22 @@ class Placing:
         met = v.Repair(node, frozenset(), UNKNOWN, form="done")
         return v.mapped(value, lambda d: replace(d, needs=d.needs | {met}))
 
-    def _run_handed(self, args: Arguments, node: cst.CSTNode) -> Iterator[Value]:
+    def _run_handed(self, args: Arguments, node: cst.CSTNode, given: Value) -> Iterator[Value]:
         """Functions that are handed to one that nobody knows may be called by it, with whatever: what they give."""
         for _, value in args.all():
-            for atom in value:
-                if isinstance(atom, (Function, v.Bound, v.Curried)):
-                    frame = self.run.frames[self.run.tree.module_of(node)]
-                    given = Arguments(rest=v.unseen("what a function is given that another library calls is not seen"))
-                    self.run.note_handed(v.of(atom))
-                    yield self.run.calls.call(v.of(atom), given, node, frame)
+            for atom in self._functions_in(value):
+                frame = self.run.frames[self.run.tree.module_of(node)]
+                self.run.note_handed(v.of(atom))
+                yield self.run.calls.call(v.of(atom), Arguments(rest=given), node, frame)
+
+    def _functions_in(self, value: Value, depth: int = 0) -> Iterator[v.Atom]:
+        """The functions among the values, in lists and the like too."""
+        for atom in value:
+            if isinstance(atom, (Function, v.Bound, v.Curried)):
+                yield atom
+            elif isinstance(atom, (v.Tuple, v.Container)) and depth < _DEEPEST:
+                for item in self.run.objects.sequence_items(v.of(atom)) or (self.run.objects.parts(v.of(atom)),):
+                    yield from self._functions_in(item, depth + 1)
 
     def opaque(self, parts: Sequence[Value], why: str) -> Value:
         """Made of parts in a way that cannot be undone: the same on all workers if they are."""
@@ -208,6 +223,10 @@ def _is_work(op: Operation) -> bool:
     if op.row is not None and isinstance(op.row.kind, PRODUCTS):
         return True
     return any(isinstance(a, Made) and a.path == VARIABLE for _, value in op.args.all() for a in value)
+
+
+def _is_gathered(data: Data) -> bool:
+    return any(operand.how == "gather" for repair in data.needs for operand in repair.operands)
 
 
 def _is_list_of_rows(value: Value) -> bool:

@@ -44,9 +44,13 @@ def _sorted(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     made = Container("list", Site(node, frame.context))
     if value is NOTHING:
         return v.of(made)
+    key = args.keywords.get("key")
+    counts = [d for atom in value for turns in run.turns.get(atom, ()) for d in v.contents(turns)]
+    if key is not None and key.objects and not all(d.is_replicated for d in counts):
+        return v.unseen("an order of the numbers of a worker's rows tells of these alone")
     items = run.objects.sequence_items(value)
     anywhere = v.join_all(items) if items is not None else run.objects.elements(value, node, node)
-    item = ordered(run, anywhere, args.keywords.get("key"), node, frame)
+    item = ordered(run, anywhere, key, node, frame)
     for place in range(len(items)) if items is not None else (None,):
         run.heap.store(made, place, item)
     return v.of(made)
