@@ -164,7 +164,7 @@ class Keras:
             return models.sequential(self.run, atom, args, node, frame)
         outputs = self.run.heap.load(atom, ("end", "outputs"))
         if outputs is not NOTHING:
-            return models.functional(self.run, outputs, args, node)
+            return models.functional(self.run, outputs, args, node, frame)
         path = next((p for p in classes_of(self.run, atom) if p in _BY_THEIR_ROWS), "")
         if path and objects.is_set_inside(self.run, atom):
             return self._as_unseen(args, node)
@@ -235,7 +235,7 @@ class Keras:
             return models.sequential(self.run, atom, args, node, frame)
         outputs = self.run.heap.load(atom, ("end", "outputs"))
         if outputs is not NOTHING:
-            return models.functional(self.run, outputs, args, node)
+            return models.functional(self.run, outputs, args, node, frame)
         classes = classes_of(self.run, atom)
         if any(name.endswith("Cell") for name in classes):
             states = Arguments(args.positional[1:])
