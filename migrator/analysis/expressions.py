@@ -13,7 +13,7 @@ import libcst as cst
 from migrator.analysis import one_each, ops, own_operators, row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
-from migrator.analysis.frames import Frame
+from migrator.analysis.frames import Frame, join_names
 from migrator.analysis.instances import assume_kind
 from migrator.analysis.libraries import runtime
 from migrator.analysis.libraries.python.containers import sent_to
@@ -280,6 +280,15 @@ class Expressions:
         elif isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And if outcome else cst.Or):
             self.assume(test.left, outcome, frame)
             self.assume(test.right, outcome, frame)
+        elif isinstance(test, cst.BooleanOperation):  # by its left part, or by its right one
+            before, ways = frame.names, []
+            for is_left in (True, False):
+                frame.names = dict(before or {})
+                self.assume(test.left, outcome is is_left, frame)
+                if not is_left:
+                    self.assume(test.right, outcome, frame)
+                ways.append(frame.names)
+            frame.names = join_names(ways)
 
     def _assume_something(self, name: cst.Name, frame: Frame) -> None:
         value = (frame.names or {}).get(name.value)
