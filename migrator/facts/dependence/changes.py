@@ -113,9 +113,8 @@ class Changes:
         method = self._method(call)
         if isinstance(call.func, cst.Attribute) and self.names.shown_by(call.func.value):
             return [("shown", binding) for binding in self.names.shown_by(call.func.value)]
-        if method is None or (values and not any(isinstance(v, Member) for v in values)):
-            return []
-        if values and all(isinstance(v, Member) and not self._keeps(v.owner) for v in values):
+        owners = [v.owner for v in values if isinstance(v, Member)]  # functions of the script's are followed
+        if method is None or (values and not any(map(self._keeps, owners))):
             return []
         return self.containers.contents(method.value)
 
