@@ -346,12 +346,14 @@ class Run(Recorded):
             self.work.add(node)
         return made
 
-    def note_applied(self, model: v.Atom, args: Arguments) -> None:
+    def note_applied(self, model: v.Atom, args: Arguments, node: cst.CSTNode) -> None:
         """Notes a model or layer that runs on data, or that Keras's tensors make a part of another one."""
         symbolic = any(d.symbolic for _, x in args.all() for d in self.objects.leaves(x))
         (self.built_in if symbolic else self.applied).add(model)
         if not symbolic:
             self.first_use.setdefault(model, len(self.seen))
+            if not isinstance(self.tree.parent.get(node), cst.Expr):
+                self.first_taken.setdefault(model, len(self.seen))
 
     def note_built(self, args: Arguments, result: Value) -> Value:
         """Notes what a layer makes of Keras's tensors; gives that."""

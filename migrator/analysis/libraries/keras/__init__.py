@@ -115,7 +115,7 @@ class Keras:
         if METRIC.match(path):
             return metrics.call(self.run, atom, args, node, frame)
         self.run.note_forward()
-        self.run.note_applied(atom, args)
+        self.run.note_applied(atom, args, node)
         with self.run.evaluations.entering(atom, args, node):
             if LAYER.match(path) and objects.is_set_inside(self.run, atom):
                 made = self._as_unseen(args, node)
@@ -138,7 +138,7 @@ class Keras:
         if is_of(self.run, atom, METRIC.match):
             return metrics.call(self.run, atom, args, node, frame)
         self.run.note_forward()
-        self.run.note_applied(atom, args)
+        self.run.note_applied(atom, args, node)
         with self.run.evaluations.entering(atom, args, node):
             made = self._call_layer(atom, args, node, frame)
             return self.run.note_built(args, self.run.note_work(node, made))
