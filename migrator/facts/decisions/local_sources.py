@@ -142,7 +142,7 @@ class LocalSources:
         return all(self._runs_behind(node, place, frozenset()) for node in parted)
 
     def _runs_behind(self, node: cst.CSTNode, place: cst.CSTNode, passed: frozenset[cst.CSTNode]) -> bool:
-        """Whether the node runs only when the module has come past the place, there or in what is named from there on."""
+        """Whether the node runs only behind the place, there or in what is named from there on."""
         if node not in self.tree.order or self.tree.module_of(node) is not self.tree.module_of(place):
             return False
         function = self.tree.function_of(node)
