@@ -307,7 +307,7 @@ class Calls:
         """`obj(…)`: its `__call__`, or that which a base class of Keras's makes of its `call`."""
         own = self.run.classes.method(atom, "__call__")
         if own is not None:
-            self.run.note_applied(atom, args)
+            self.run.note_applied(atom, args, node)
             return self.call(own, args, node, frame)
         return self._each_way(lambda given: self._call_library(atom, given, node, frame), args, node, atom)
 

@@ -13,12 +13,12 @@ import libcst as cst
 from migrator.analysis import one_each, ops, own_operators, row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
-from migrator.analysis.frames import Frame
+from migrator.analysis.frames import Frame, join_names
 from migrator.analysis.instances import assume_kind
 from migrator.analysis.libraries import runtime
 from migrator.analysis.libraries.python.containers import sent_to
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
+from migrator.analysis.placement import ROWS, Partial, Shape, Sharded
 from migrator.analysis.truth import asked, compared, outcome
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Function, Instance, Site, Tuple, Value
 from migrator.facts.program.presence import asks_if_there_is_none
@@ -238,6 +238,8 @@ class Expressions:
             known = compared(operator, left, rights[0])
             if known is not None:
                 return v.constant(known)
+            if rights[0].constant is None and operator in ("Is", "IsNot") and self.run.is_there_for_all(left):
+                return NUMBER
             nodes = (node.left, compared_with)
             own = own_operators.of_operator(
                 self.run, OPERATORS.get(operator, ""), (left, rights[0]), nodes, node, frame
@@ -278,6 +280,15 @@ class Expressions:
         elif isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And if outcome else cst.Or):
             self.assume(test.left, outcome, frame)
             self.assume(test.right, outcome, frame)
+        elif isinstance(test, cst.BooleanOperation):  # by its left part, or by its right one
+            before, ways = frame.names, []
+            for is_left in (True, False):
+                frame.names = dict(before or {})
+                self.assume(test.left, outcome is is_left, frame)
+                if not is_left:
+                    self.assume(test.right, outcome, frame)
+                ways.append(frame.names)
+            frame.names = join_names(ways)
 
     def _assume_something(self, name: cst.Name, frame: Frame) -> None:
         value = (frame.names or {}).get(name.value)
@@ -352,7 +363,7 @@ class Expressions:
 
     def _list(self, node: cst.List | cst.Tuple | cst.Set, frame: Frame) -> Value:
         values = [self.eval(element.value, frame) for element in node.elements]
-        made = Container("set" if isinstance(node, cst.Set) else "list", self._site(node, values, frame))
+        made = Container("set" if isinstance(node, cst.Set) else "list", v.site_of_display(node, values, frame.context))
         position, is_at_once = 0, self._is_given_to_an_op(node)
         for element, value in zip(node.elements, values):
             if isinstance(element, cst.StarredElement):
@@ -369,18 +380,11 @@ class Expressions:
         only = self.run.seen.get(call.func, NOTHING).only if isinstance(call, cst.Call) else None
         return isinstance(only, External) and ops.lookup(only.path) is not None
 
-    @staticmethod
-    def _site(node: cst.CSTNode, values: Sequence[Value], frame: Frame) -> Site:
-        """Where the display makes its object: other ones of parts of batches, in training, than of whole ones."""
-        stand = tuple((d.placement, d.whole) for value in values for d in v.contents(value))
-        is_plain = all(placement == REPLICATED and not whole for placement, whole in stand)
-        return Site(node, frame.context if is_plain else (*frame.context, hash(stand)))
-
     def _dict(self, node: cst.Dict, frame: Frame) -> Value:
         values = [self.eval(element.value, frame) for element in node.elements]
         if isinstance(self.run.tree.parent[node], cst.Return):
             values = [self.run.given_back(e.value, value, frame) for e, value in zip(node.elements, values)]
-        made = Container("dict", self._site(node, values, frame))
+        made = Container("dict", v.site_of_display(node, values, frame.context))
         for element, value in zip(node.elements, values):
             if isinstance(element, cst.StarredDictElement):
                 self.run.objects.update(v.of(made), value, node)

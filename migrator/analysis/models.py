@@ -14,7 +14,7 @@ from migrator.analysis.run import Run
 from migrator.analysis.shown import Shown
 from migrator.analysis.values import NOTHING, Atom, Instance, Made, Value
 from migrator.facts.names import api
-from migrator.facts.program.tree import Binding, nodes_in
+from migrator.facts.program.tree import Binding, nodes_in, semantic_children
 
 # Layers that start from random weights. Others of Keras have none, or such as are the same wherever they are made.
 _RANDOM_LAYERS = re.compile(
@@ -22,6 +22,8 @@ _RANDOM_LAYERS = re.compile(
     r"TimeDistributed|LocallyConnected\w+)$"
 )
 _TRAINING = frozenset({"gradient", "apply_gradients", "minimize"})
+_OF_A_LOSS = ("gradient", "minimize")
+_LOSSES = ("target", "loss")  # the keywords
 _VARIABLES = ("tensorflow.Variable", "keras.Variable", "keras.backend.variable")
 _APPLICATION = re.compile(r"keras\.applications\.")
 
@@ -176,10 +178,25 @@ def _held_by(
 
 
 def _trained_by(run: Run, call: cst.Call) -> Iterator[Atom]:
-    """The models whose weights the gradients are of, or are applied to."""
-    for arg in call.args:
-        for node in (*nodes_in(arg.value), *_behind(run, arg.value)):
-            yield from _seen(run, node.value if isinstance(node, cst.Attribute) else node)
+    """The models whose weights the gradients are of, or are applied to; but not those that their loss is made with."""
+    for node in _beside_losses(call):
+        bound = _bound(run, node) if isinstance(node, cst.Name) else ()
+        for each in (node, *(n for value in bound for n in _beside_losses(value) if isinstance(n, cst.Name))):
+            yield from _seen(run, each.value if isinstance(each, cst.Attribute) else each)
+
+
+def _beside_losses(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What stands in the expression, without what gradients are taken of: the model of `tape.gradient(f(model), w)`."""
+    method = node.func.attr.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else ""
+    if isinstance(node, cst.Call) and method in _OF_A_LOSS and len(node.args) > 1:
+        for i, arg in enumerate(node.args):
+            keyword = arg.keyword.value if arg.keyword is not None else ""
+            if keyword not in _LOSSES and (keyword or i > 0):
+                yield from _beside_losses(arg.value)
+        return
+    yield node
+    for child in semantic_children(node):
+        yield from _beside_losses(child)
 
 
 def _owner_of_weight(run: Run, node: cst.BaseExpression) -> set[Atom]:
@@ -246,10 +263,16 @@ def _behind(run: Run, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """The names and attributes in an expression, and in what a name in it was given."""
     for name in run.tree.names_in(node):
         yield name
-        scope = run.tree.scope_of(name).lookup(name.value)
-        for binding in scope.bindings[name.value] if scope is not None else ():
-            if binding.kind in ("assign", "for") and isinstance(binding.value, cst.BaseExpression):
-                yield from run.tree.names_in(binding.value)
+        for value in _bound(run, name):
+            yield from run.tree.names_in(value)
+
+
+def _bound(run: Run, name: cst.Name) -> Iterator[cst.BaseExpression]:
+    """What the name was given."""
+    scope = run.tree.scope_of(name).lookup(name.value)
+    for binding in scope.bindings[name.value] if scope is not None else ():
+        if binding.kind in ("assign", "for") and isinstance(binding.value, cst.BaseExpression):
+            yield binding.value
 
 
 def _seen(run: Run, node: cst.CSTNode) -> set[Atom]:

@@ -148,8 +148,9 @@ class Recorded:
         self.built_in: set[v.Atom] = set()
         # Whether a part of a model that is made of Keras's tensors makes else than a row of each row.
         self.has_odd_layers = False
-        # How many expressions had been met when a model was first applied.
+        # How many expressions had been met when a model was first applied, and when what it gives was taken.
         self.first_use: dict[v.Atom, int] = {}
+        self.first_taken: dict[v.Atom, int] = {}
         self.built_calls: list[BuiltCall] = []
         self.known_weights: set[v.Atom] = set()
         self.wanting: set[cst.CSTNode] = set()

@@ -40,7 +40,19 @@ from migrator.analysis.redefined import Redefined
 from migrator.analysis.shares import Shares
 from migrator.analysis.statements import Statements
 from migrator.analysis.truth import asked, outcome
-from migrator.analysis.values import NOTHING, NUMBER, Bound, Class, Data, External, Function, Instance, Value
+from migrator.analysis.values import (
+    NOTHING,
+    NUMBER,
+    Bound,
+    Class,
+    Container,
+    Data,
+    External,
+    Function,
+    Instance,
+    Tuple,
+    Value,
+)
 from migrator.facts.program.modules import Modules, Script
 from migrator.facts.program.tree import Tree
 from migrator.records import replace
@@ -117,6 +129,7 @@ class Run(Recorded):
         self.frames: dict[cst.Module, Frame] = {}
         self.generators: set[cst.CSTNode | None] = {tree.callable_of(node) for node in tree.all_of(cst.Yield)}
         self.steps_left = _MOST_STEPS
+        self._chosen_apart: set[v.Atom] = set()  # known from the last time that the program was run, too
         # What decides that exceptions come which the program catches.
         self.tried: list[list[Value]] = []
         # Where gradients are taken of what is made now, in a "graph", in one that "keras" makes, or outside of such
@@ -333,12 +346,14 @@ class Run(Recorded):
             self.work.add(node)
         return made
 
-    def note_applied(self, model: v.Atom, args: Arguments) -> None:
+    def note_applied(self, model: v.Atom, args: Arguments, node: cst.CSTNode) -> None:
         """Notes a model or layer that runs on data, or that Keras's tensors make a part of another one."""
         symbolic = any(d.symbolic for _, x in args.all() for d in self.objects.leaves(x))
         (self.built_in if symbolic else self.applied).add(model)
         if not symbolic:
             self.first_use.setdefault(model, len(self.seen))
+            if not isinstance(self.tree.parent.get(node), cst.Expr):
+                self.first_taken.setdefault(model, len(self.seen))
 
     def note_built(self, args: Arguments, result: Value) -> Value:
         """Notes what a layer makes of Keras's tensors; gives that."""
@@ -443,6 +458,22 @@ class Run(Recorded):
         """Whether code runs that a loss is made by."""
         return bool(self.loss_made)
 
+    def is_there_for_all(self, value: Value) -> bool:
+        """Whether all workers have a list, a tuple or the like in the same steps, and None in the others: whatever it
+        holds, unless a worker's rows have chosen which it is."""
+        if not all(isinstance(atom, (Container, Tuple)) for atom in value.objects):
+            return False
+        if not value.objects or (value.data is not None and value.data.constant is not None):
+            return False
+        is_marked = any(d.needs or isinstance(d.placement, Unknown) for d in v.contents(value))
+        return not is_marked and self._chosen_apart.isdisjoint(value.objects)
+
+    def _note_chosen(self, value: Value) -> None:
+        """Notes lists and the like of which it is chosen by parts of a batch whether they are there."""
+        found = {atom for atom in value.objects if isinstance(atom, Container)} - self._chosen_apart
+        self._chosen_apart |= found
+        self.heap.is_stale = self.heap.is_stale or bool(found)
+
     def chosen(self, value: Value, conditions: Sequence[Value]) -> Value:
         """The value, where these decide, in what a loss is made of, that it is this one and no other."""
         leaves = [d for condition in conditions for d in v.contents(condition)]
@@ -452,6 +483,7 @@ class Run(Recorded):
         needs = frozenset(r for d in leaves for r in d.needs)
         if apart is None and not needs:
             return value
+        self._note_chosen(value)
         lost = Unknown("it is chosen by what a worker has seen of the batch") if apart is not None else None
 
         whole = any(d.whole for d in leaves)

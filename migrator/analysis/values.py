@@ -595,6 +595,13 @@ def contents(value: Value, depth: int = 0) -> Iterator[Data]:
                 yield from contents(item, depth + 1)
 
 
+def site_of_display(node: cst.CSTNode, held: Iterable[Value], context: tuple[int, ...]) -> Site:
+    """Where an object is made with what it holds: other ones of parts of batches, in training, than of whole ones."""
+    stand = tuple((d.placement, d.whole) for value in held for d in contents(value))
+    is_plain = all(placement == REPLICATED and not whole for placement, whole in stand)
+    return Site(node, context if is_plain else (*context, hash(stand)))
+
+
 def mapped(value: Value, change: Any, depth: int = 0) -> Value:
     """The value with each of its data replaced by what `change` makes of it; objects of other kinds stay."""
     changed = change(value.data) if value.data is not None else None

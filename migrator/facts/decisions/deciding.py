@@ -95,8 +95,8 @@ class Deciding:
     def _written_for(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
         """The calls that may read a file, by what is written into it before."""
         found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
-        for written, read in self._facts.files.told_again():
-            found[written].append(read)
+        for told in self._facts.files.told_again():
+            found[told.written].append(told.read)
         return found
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -27,7 +27,7 @@ from migrator.facts.objects.listed import listed
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, Function, Literal, Object, Result, Value, calls
 from migrator.facts.program.syntax import dotted
-from migrator.facts.program.tree import Tree
+from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.sites import Training
 
 _METRICS_OF_MODELS = frozenset({"metrics", "compiled_metrics", "get_metrics_result"})
@@ -123,13 +123,44 @@ class LocalSources:
         found.update(dict.fromkeys(self.training.keras_steps, Mark.VALUE))
         # What a dataset makes of a worker's own samples is told where their batches are read.
         own = self._on_elements.by(c for c in self.sharding.consumptions if not self.sharding.is_whole(c))
+        parts = [key.node if isinstance(key, Binding) else key for key in found]
+        parted = [*self.training.sites, *(node for node in parts if isinstance(node, cst.CSTNode))]
         for call in self.tree.calls:
             paths = set(self.resolver.public(call.func))
             if any(vocabulary.has_role(p, Role.SHARD) for p in paths) and not self._gives_dataset(call):
                 found[call] = Mark.VALUE  # of a dataset it is the batches, where training reads them
             elif self.keeps_statistics and self._infers(call) and not self.tree.is_in(call, own):
-                found[call] = Mark.STATISTIC
+                found.update({} if self._surely_before(call, parted) else {call: Mark.STATISTIC})
         return found
+
+    def _surely_before(self, call: cst.Call, parted: Sequence[cst.CSTNode]) -> bool:
+        """Whether a line of the module is run, and never again, before the first part of a batch is seen: features that
+        a model makes which is trained later, or never."""
+        if self.tree.callable_of(call) is not None:
+            return False
+        place = next(reversed(list(self.tree.loops_around(call))), self.tree.statement_of(call))
+        return all(self._runs_behind(node, place, frozenset()) for node in parted)
+
+    def _runs_behind(self, node: cst.CSTNode, place: cst.CSTNode, passed: frozenset[cst.CSTNode]) -> bool:
+        """Whether the node runs only behind the place, there or in what is named from there on."""
+        if node not in self.tree.order or self.tree.module_of(node) is not self.tree.module_of(place):
+            return False
+        function = self.tree.function_of(node)
+        if function is None:
+            return self.tree.order[node] > self.tree.last_order_in(place)
+        owner = self.tree.class_of(function) or function
+        if owner in passed:
+            return True
+        decorators = [decorator for each in {function, owner} for decorator in each.decorators]
+        if not all(self._is_of_tensorflow(decorator.decorator) for decorator in decorators):
+            return False  # which may run what it gets at once
+        named = [name for name in self.tree.names[owner.name.value] if name is not owner.name]
+        return all(self._runs_behind(name, place, passed | {owner}) for name in named)
+
+    def _is_of_tensorflow(self, decorator: cst.BaseExpression) -> bool:
+        return any(origin(v).startswith(("tensorflow.", "keras.")) for v in self.resolver.values(decorator)) or any(
+            path.startswith(("tensorflow.", "keras.")) for path in self.resolver.public(decorator)
+        )
 
     def _batches(self) -> dict[Key, Marks]:
         """What gets a worker's part of each batch."""

@@ -85,8 +85,8 @@ class Locality:
         for call in self.metrics.results:
             for given in self.metrics.fed_to(cast(cst.Attribute, call.func).value):
                 found.link(given, call, Way.USED)
-        for written, read in self.consequences.files.told_again():
-            found.link(written, read, Way.USED)
+        for told in self.consequences.files.told_again():
+            found.link(told.written, told.read, Way.INTO if told.is_inside else Way.USED)
         for match in self.tree.all_of(cst.Match):
             for case in match.cases:
                 for part in compared_by(case.pattern, match.subject):

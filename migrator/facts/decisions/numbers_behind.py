@@ -125,7 +125,11 @@ class NumbersBehind:
             if count is None and self._counts(node, marks):
                 count = node
             number = self._number(node, marks, rounded=rounded) if self._can_be_sent(node) else None
-            if number is not None and not self._is_better_combined_before(number, marks):
+            if (
+                number is not None
+                and not self._is_better_combined_before(number, marks)
+                and not self._is_put_in_here(node)
+            ):
                 self.locality.settle(number.binding or number.expression)
                 if number.reduction:
                     self.locality.settle(number.expression)
@@ -182,6 +186,41 @@ class NumbersBehind:
                         break
             self._combined_before[node] = is_combined
         return self._combined_before[node]
+
+    def _is_put_in_here(self, node: cst.BaseExpression) -> bool:
+        """Whether it is one of several items that are asked of a list, into which the same turn of the loop puts what
+        can be combined there, once: `if losses[-1] > 0.97 * losses[-2]`."""
+        asked = node.value if isinstance(node, cst.Subscript) else None
+        if not isinstance(asked, cst.Name) or not self._is_one_of_several(cst.ensure_type(node, cst.Subscript)):
+            return False
+        function, loops = self.tree.function_of(node), list(self.tree.loops_around(node))
+        put = [
+            call
+            for call in self.tree.calls
+            if isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "append"
+            and isinstance(call.func.value, cst.Name)
+            and call.func.value.value == asked.value
+        ]
+        is_here = bool(put) and all(
+            self.tree.function_of(call) is function and list(self.tree.loops_around(call)) == loops for call in put
+        )
+        if not is_here or node in self.locality.origins:
+            return False
+        with self.locality.trying():
+            behind = [n for key in self.locality.inputs(node) for n in self._numbers(key, {node}, None)]
+        return bool(behind) and all(
+            n.reduction in (MEAN, SUM) and n.metric is None and any(self.tree.contains(c, n.expression) for c in put)
+            for n in behind
+        )
+
+    def _is_one_of_several(self, node: cst.Subscript) -> bool:
+        """Whether the same condition asks for other items of what the name stands for."""
+        name, test = cst.ensure_type(node.value, cst.Name).value, self.tree.statement_of(node)
+        asking = test.test if isinstance(test, (cst.If, cst.While)) else test
+        code = self.tree.modules[0].code_for_node
+        found = (n for n in self.tree.all_of(cst.Subscript) if self.tree.contains(asking, n))
+        return len({code(n) for n in found if isinstance(n.value, cst.Name) and n.value.value == name}) > 1
 
     def _counts(self, node: cst.BaseExpression, marks: Marks) -> bool:
         only = bool(marks & Mark.COUNT) and not marks & (Mark.VALUE | Mark.WITHIN)

@@ -35,7 +35,7 @@ class WholeCalls:
     def settle(self) -> None:
         """What is made of values that all workers have is the same on all, though the same function also runs on parts
         of batches. But not what is read from files, into which a worker may have written what it has seen."""
-        read = [node for _, node in self.files.told_again()]
+        read = [told.read for told in self.files.told_again()]
         found = [call for call in self.tree.calls if self._may_be_whole(call, read)]
         while found:
             # They may be made of each other: a word is fed back to the model that gave it. What differs first would do

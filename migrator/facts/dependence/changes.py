@@ -14,7 +14,7 @@ from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.ordering import Ordering
 from migrator.facts.dependence.sizes import Sizes
-from migrator.facts.files.known import DUMPING, MEMORY
+from migrator.facts.files.known import DUMPING, MEMORY, PICTURES, TABLE_WRITERS
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
@@ -113,9 +113,10 @@ class Changes:
         method = self._method(call)
         if isinstance(call.func, cst.Attribute) and self.names.shown_by(call.func.value):
             return [("shown", binding) for binding in self.names.shown_by(call.func.value)]
-        if method is None or (values and not any(isinstance(v, Member) for v in values)):
+        owners = [v.owner for v in values if isinstance(v, Member)]  # functions of the script's are followed
+        if method is None or (values and not any(map(self._keeps, owners))):
             return []
-        if values and all(isinstance(v, Member) and not self._keeps(v.owner) for v in values):
+        if owners and all(writes_itself(owner, method.attr.value) for owner in owners):
             return []
         return self.containers.contents(method.value)
 
@@ -158,3 +159,9 @@ class Changes:
         if isinstance(owner, (External, File)) or self.kinds.has_weights(owner) or self.kinds.is_optimizer(owner):
             return False
         return libraries.keeps_arguments(calls(owner))
+
+
+def writes_itself(owner: Value, method: str) -> bool:
+    """Whether the method only writes the object into a file: a picture, a table."""
+    made = origin(owner)
+    return made.startswith(PICTURES if method == "save" else "pandas." if method in TABLE_WRITERS else ())

@@ -51,6 +51,10 @@ class HandedBack:
         if isinstance(call.func, cst.Attribute) and name in libraries.VIEWS:
             yield call.func.value, anywhere(path)
             return
+        if name == "copy" and isinstance(call.func, cst.Attribute) and not call.args and name not in self.tree.methods:
+            if len(path) > 1:  # of lists and dictionaries, what stands in the copy is the same
+                yield call.func.value, path
+            return
         if not (values and all(_is_of_framework(v) for v in values)):
             yield from ((arg.value, anywhere(path)) for arg in call.args)
         if isinstance(call.func, cst.Attribute):

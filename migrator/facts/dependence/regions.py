@@ -258,9 +258,12 @@ class Regions:
             yield from self.chosen_at(use, dependence)
 
     def chosen_at(self, use: cst.CSTNode, dependence: Dependence) -> Iterator[Key]:
-        """What is changed there, if it is another object or function."""
+        """What is changed there, if it is another object or function; not what it is made of, or given, by calls that
+        run anyway."""
         yield from self._bound_in(use)
-        yield from self.changed_within([use], dependence)
+        at = self.tree.callable_of(use)
+        anyway = [call for call in self.calls_in(use) if call is not use and self.tree.callable_of(call) is at]
+        yield from self.changed_within([use], dependence, anyway)
 
     def _chosen_in_region(self, region: Region, dependence: Dependence) -> Iterator[Key]:
         yield from self._choosing_calls(region.place)

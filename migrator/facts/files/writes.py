@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -45,6 +46,15 @@ class Write:
     @property
     def statements(self) -> tuple[Statement, ...]:
         return (self.statement, *self.following)
+
+
+class Told(NamedTuple):
+    """What is written into a file, or names it, and a call that may read that; `is_inside`: the call tells the names of
+    files, and this is in them."""
+
+    written: cst.CSTNode
+    read: cst.Call
+    is_inside: bool
 
 
 class Files:
@@ -114,20 +124,29 @@ class Files:
         used = self.tree.parent.get(method) if isinstance(method, cst.Attribute) else None
         return isinstance(used, cst.Call) and isinstance(self.tree.parent.get(used), cst.Expr)
 
-    def told_again(self) -> Iterator[tuple[cst.CSTNode, cst.Call]]:
-        """What is written into a file, or names it, with the calls that may read it afterwards."""
+    def told_again(self) -> Iterator[Told]:
+        """What is written into files, or names them, with the calls that may read these afterwards."""
         for write in self.writes:
             paths = [path for c in self._calls_of(write) for path in self.paths(c, most=2)]
             reads = [r for r in self.looks if self._may_read(r, write, paths)]
             for call in self.tree.calls if reads else ():
-                is_there = self.tree.is_in(call, write.statements)
-                if is_there and not self._is_given(call):
-                    yield from ((arg.value, read) for arg in call.args for read in reads if read is not call)
+                if self.tree.is_in(call, write.statements) and not self._is_given(call):
+                    yield from self._told(call, paths, write.node, reads)
         for opening in self.opened:
             write = Write(opening, self.tree.statement_of(opening))
             reads = [r for r in self.looks if self._may_read(r, write, self.paths(opening))]
             for call in self.openings.written_by(opening) if reads else ():
-                yield from ((arg.value, read) for arg in call.args for read in reads if read is not call)
+                yield from self._told(call, (), opening, reads)
+
+    def _told(
+        self, call: cst.Call, paths: Sequence[cst.BaseExpression], write: cst.CSTNode, reads: Sequence[cst.Call]
+    ) -> Iterator[Told]:
+        """What the call is given that writes, or is a part of that."""
+        opened = self.resolver.public(write.func) if isinstance(write, cst.Call) else ()
+        names_others = any(path.startswith(known.ARCHIVES) for path in opened)  # files, once it is unpacked
+        for arg in call.args:
+            is_name = names_others or any(self.tree.contains(path, arg.value) for path in paths)
+            yield from (Told(arg.value, r, self.lists(r) and not is_name) for r in reads if r is not call)
 
     def _is_given(self, call: cst.Call) -> bool:
         """Whether another call is given what this one returns, and with it what this one is given."""

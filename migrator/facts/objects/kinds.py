@@ -30,6 +30,8 @@ from migrator.facts.program.syntax import method_called
 _KEEPING_NUMBERS = frozenset({"take", "skip", "repeat", "prefetch", "cache"})
 _OTHER_LIBRARIES = ("sklearn.", "xgboost.", "lightgbm.", "catboost.", "scipy.", "statsmodels.", "torch.")
 _TOLD_TO_COMPILE = frozenset({"loss", "optimizer", "metrics"})
+# How an array is laid out, which are no rows of it.
+_FORM = frozenset({"shape", "dtype", "ndim"})
 
 
 class Kinds:
@@ -159,6 +161,8 @@ class Kinds:
         if isinstance(value, Literal):
             return True
         while isinstance(value, (Element, Member)):
+            if isinstance(value, Member) and value.name in _FORM:
+                return False
             value = value.of if isinstance(value, Element) else value.owner
         if not isinstance(value, Result):
             return False

@@ -115,7 +115,7 @@ class Keras:
         if METRIC.match(path):
             return metrics.call(self.run, atom, args, node, frame)
         self.run.note_forward()
-        self.run.note_applied(atom, args)
+        self.run.note_applied(atom, args, node)
         with self.run.evaluations.entering(atom, args, node):
             if LAYER.match(path) and objects.is_set_inside(self.run, atom):
                 made = self._as_unseen(args, node)
@@ -138,7 +138,7 @@ class Keras:
         if is_of(self.run, atom, METRIC.match):
             return metrics.call(self.run, atom, args, node, frame)
         self.run.note_forward()
-        self.run.note_applied(atom, args)
+        self.run.note_applied(atom, args, node)
         with self.run.evaluations.entering(atom, args, node):
             made = self._call_layer(atom, args, node, frame)
             return self.run.note_built(args, self.run.note_work(node, made))
@@ -164,7 +164,7 @@ class Keras:
             return models.sequential(self.run, atom, args, node, frame)
         outputs = self.run.heap.load(atom, ("end", "outputs"))
         if outputs is not NOTHING:
-            return models.functional(self.run, outputs, args, node)
+            return models.functional(self.run, outputs, args, node, frame)
         path = next((p for p in classes_of(self.run, atom) if p in _BY_THEIR_ROWS), "")
         if path and objects.is_set_inside(self.run, atom):
             return self._as_unseen(args, node)
@@ -239,7 +239,7 @@ class Keras:
             return models.sequential(self.run, atom, args, node, frame)
         outputs = self.run.heap.load(atom, ("end", "outputs"))
         if outputs is not NOTHING:
-            return models.functional(self.run, outputs, args, node)
+            return models.functional(self.run, outputs, args, node, frame)
         classes = classes_of(self.run, atom)
         if any(name.endswith("Cell") for name in classes):
             states = Arguments(args.positional[1:])

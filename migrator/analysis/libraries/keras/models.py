@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -14,7 +15,7 @@ from migrator.analysis.libraries.keras.convention import as_the_input, sample_by
 from migrator.analysis.libraries.keras.names import SYMBOLIC
 from migrator.analysis.libraries.keras.objects import original_of, told_of, unseen_maker
 from migrator.analysis.placement import REPLICATED, Sharded, Unknown
-from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Tuple, Value
 from migrator.facts.names import api
 from migrator.records import replace
 
@@ -33,7 +34,7 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
         return sequential(run, atom, args, node, frame)
     outputs = run.heap.load(atom, ("end", "outputs"))
     if outputs is not NOTHING:
-        return functional(run, outputs, args, node)
+        return functional(run, outputs, args, node, frame)
     original = original_of(run, atom)
     if original is not None:
         made = run.calls.call(original, args, node, frame)
@@ -42,7 +43,7 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
     return trusted(run, maker, told_of(atom), args) if maker is not None else sample_by_sample(run, args)
 
 
-def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode) -> Value:
+def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """A model of Keras tensors: its outputs stand as they did when they were built."""
     leaves = [d for x in args.positional[:1] for d in run.objects.leaves(x)]
     given = as_the_input(leaves)
@@ -84,26 +85,23 @@ def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode) -> 
             return v.mapped(v.of(Tuple(tuple(items))), output)
         named = outputs.only
         if isinstance(named, Container) and named.kind == "dict":
-            given_back = _anew(run, "dict", node)
-            for key in (None, *run.heap.fields(named)):
-                held = run.heap.load(named, key)
-                if held is not NOTHING:
-                    run.heap.store(given_back, key, v.mapped(held, output))
-            return v.of(given_back)
+            held = {key: run.heap.load(named, key) for key in (None, *run.heap.fields(named))}
+            given_back = {key: v.mapped(value, output) for key, value in held.items() if value is not NOTHING}
+            return _anew(run, "dict", given_back, node, frame)
         one = v.mapped(Value(v.join_all([run.objects.parts(outputs)]).data), output)
         if not all(isinstance(a, Container) and a.kind == "list" for a in outputs):
             return one
-        found = _anew(run, "list", node)
-        run.heap.store(found, None, one)
-        return v.of(found)
+        return _anew(run, "list", {None: one}, node, frame)
     return v.mapped(outputs, output)
 
 
-def _anew(run: Run, kind: str, node: cst.CSTNode) -> Container:
+def _anew(run: Run, kind: str, given_back: Mapping[object, Value], node: cst.CSTNode, frame: Frame) -> Value:
     """What a model gives its outputs in, another one in each step, also where Keras calls it."""
-    made = Container(kind, Site(node, ()))
+    made = Container(kind, v.site_of_display(node, given_back.values(), frame.context))
     run.changing.note_made(made)
-    return made
+    for key, value in given_back.items():
+        run.heap.store(made, key, value)
+    return v.of(made)
 
 
 def sequential(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
