@@ -46,7 +46,8 @@ class Parts:
         if data.layer and name in _TENSORS_OF_LAYERS:
             if data.maker is not None:
                 self.run.trust(data.maker, self.run.trusted, "")
-            return Value(Data(Sharded(0), symbolic=True))
+                return Value(Data(Sharded(0), symbolic=True))
+            return self.run.libraries.keras.inner_tensor(node)
         if data.layer:
             return Value(Data(nested=True))
         owner = Value(data)

@@ -18,6 +18,7 @@ from migrator.analysis.libraries import runtime, tensorflow
 from migrator.analysis.libraries.keras import (
     adapting,
     compiling,
+    inner,
     layers,
     losses,
     masks,
@@ -123,7 +124,12 @@ class Keras:
                 made = models.call(self.run, atom, args, node, frame)
             else:
                 made = adapting.with_learned(self.run, atom, layers.call(self.run, atom, args, node, frame))
+            inner.note(self.run, atom, args, made)
             return self.run.note_built(args, self.run.note_work(node, made))
+
+    def inner_tensor(self, node: cst.CSTNode) -> Value:
+        """What comes out of a layer of which it is not seen which it is."""
+        return inner.tensor(self.run, None, node)
 
     def _as_unseen(self, args: Arguments, node: cst.CSTNode) -> Value:
         """What a layer gives of which nobody sees what it does."""
@@ -141,6 +147,7 @@ class Keras:
         self.run.note_applied(atom, args, node)
         with self.run.evaluations.entering(atom, args, node):
             made = self._call_layer(atom, args, node, frame)
+            inner.note(self.run, atom, args, made)
             return self.run.note_built(args, self.run.note_work(node, made))
 
     def _call_layer(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

@@ -127,6 +127,7 @@ def arguments_of(run: Run, atom: v.Atom) -> Arguments:
 
 
 def _add_layers(run: Run, atom: v.Atom, layers: Value) -> None:
+    run.sequentials[atom] = None
     items = run.objects.sequence_items(layers)
     if items is None:
         run.heap.store(atom, ("layer", None), run.objects.parts(layers))
@@ -235,6 +236,7 @@ def _add(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
         # Which layer stands where is known by the place in the text.
         known = {id(node): k for k in layers for _ in (0,) if run.heap.load(atom, ("added", k)).constant == id(node)}
         key = known.get(id(node), ("layer", len(layers)))
+        run.sequentials[atom] = None
         run.heap.store(atom, ("added", key), v.constant(id(node)))
         run.heap.store(atom, key, args.positional[0])
         return NONE
