@@ -89,6 +89,9 @@ class UnsupportedTraining:
     gradients_of: cst.BaseExpression | None = None
 
 
+_SETTING = frozenset({"set_weights", "batch_set_value", "set_value"})
+
+
 class Unsupported:
     def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training) -> None:
         self.tree = tree
@@ -312,9 +315,10 @@ class Unsupported:
         followed = {c for update in self.training.updates for g in update.gradients for c in g.tape_calls}
         for call in self.tree.calls:
             sources = sources_of(call)
-            if call in followed or sources is None or not self.training.flow.is_tape_call(call):
+            if sources is None or not self.training.flow.is_tape_call(call) or not self._lists_weights(sources):
                 continue
-            if not self._lists_weights(sources):
+            if call in followed:
+                yield from self._used_twice(call)
                 continue
             left_out = bool(self.training.sites) and self.training.is_never_run(call)
             if not left_out and not self._is_under_tape(call) and not self._only_measured(call):
@@ -325,12 +329,38 @@ class Unsupported:
                     gradients_of=sources,
                 )
             elif asked := self._asked_by_others(call):
+                yield self._trained_by_others(call, asked)
+
+    def _used_twice(self, call: cst.Call) -> Iterator[UnsupportedTraining]:
+        """What else than the updates that are seen gets these gradients, each worker its own: a library's optimizer
+        behind some steps of Keras's, or weights that are set."""
+        updates = [u.call for u in self.training.updates if any(call in g.tape_calls for g in u.gradients)]
+        asked = [
+            (path, function)
+            for path, function in self._asked_by_others(call)
+            if not any(self.tree.contains(b, u) for b in self.training.reached_from(function) for u in updates)
+        ]
+        if asked:
+            yield self._trained_by_others(call, asked)
+        for setting in self.tree.calls:
+            if method_called(setting) not in _SETTING or setting in updates:
+                continue
+            given = [name for arg in setting.args for name in self.tree.names_in(arg.value)]
+            if any(call in g.tape_calls for name in given for g in self.training.flow.sources(name)):
                 yield UnsupportedTraining(
-                    call,
-                    f"`{asked[0][0]}` trains by these gradients of weights, on each worker for itself",
-                    "apply them in this file with optimizer.apply_gradients",
-                    tuple(function for _, function in asked),
+                    setting,
+                    "these weights are set by gradients of a worker's own part of the batch",
+                    "update them by optimizer.apply_gradients, or by variable.assign_sub(rate * gradient)",
                 )
+
+    @staticmethod
+    def _trained_by_others(call: cst.Call, asked: list[tuple[str, FunctionLike]]) -> UnsupportedTraining:
+        return UnsupportedTraining(
+            call,
+            f"`{asked[0][0]}` trains by these gradients of weights, on each worker for itself",
+            "apply them in this file with optimizer.apply_gradients",
+            tuple(function for _, function in asked),
+        )
 
     def _taken_in_optimizers(self) -> Iterator[UnsupportedTraining]:
         """`super().apply_gradients(…)` of gradients that an optimizer of the script's own takes by itself."""
