@@ -265,6 +265,8 @@ class _Printer:
             at = self.spans.line_start(self._start(statement))
             if isinstance(edit, InsertBefore) and edit.above_comments:
                 at = self._above_comments(at, statement)
+            elif isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+                at = self._above_blank_lines(at, statement)
             return _Patch(at, at, (_LINE_BEFORE, number), (indent, *code, self.newline))
         start, end = self.spans.span(statement)
         at = self.spans.line_end(max(end - 1, start))
@@ -273,6 +275,16 @@ class _Printer:
         # What follows the last statement of a block comes before what follows the statement with the block.
         depth = sum(1 for _ in self.tree.ancestors(statement))
         return _Patch(at, at, (_LINE_AFTER, -depth, number), self._line_after(indent, code, at))
+
+    def _above_blank_lines(self, at: int, definition: cst.FunctionDef | cst.ClassDef) -> int:
+        """Where the lines begin that part the definition from what stands in front of it; the line itself where there
+        are none, or nothing stands there."""
+        if all(line.comment is not None for line in definition.leading_lines):
+            return at
+        above = at
+        for _ in definition.leading_lines:
+            above = self.spans.line_start(above - 1)
+        return above or at
 
     def _above_comments(self, at: int, statement: Statement) -> int:
         """Where the comments directly above the line begin; the line itself where they are the head of the file."""
