@@ -266,7 +266,12 @@ class _Printer:
             if isinstance(edit, InsertBefore) and edit.above_comments:
                 at = self._above_comments(at, statement)
             elif isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-                at = self._above_blank_lines(at, statement)
+                above = self._above_blank_lines(at, statement)
+                if not self._follows_definition(statement):
+                    at = above
+                else:  # it stands between two definitions, and is parted from both
+                    blank = sum(line.comment is None for line in statement.leading_lines)
+                    code = (*code, *((self.newline,) * blank))
             return _Patch(at, at, (_LINE_BEFORE, number), (indent, *code, self.newline))
         start, end = self.spans.span(statement)
         at = self.spans.line_end(max(end - 1, start))
@@ -285,6 +290,12 @@ class _Printer:
         for _ in definition.leading_lines:
             above = self.spans.line_start(above - 1)
         return above or at
+
+    def _follows_definition(self, definition: Statement) -> bool:
+        """Whether what stands in front of it is a function or class."""
+        body = getattr(self.tree.parent.get(definition), "body", ())
+        place = next((i for i, each in enumerate(body) if each is definition), 0) if isinstance(body, Sequence) else 0
+        return place > 0 and isinstance(body[place - 1], (cst.FunctionDef, cst.ClassDef))
 
     def _above_comments(self, at: int, statement: Statement) -> int:
         """Where the comments directly above the line begin; the line itself where they are the head of the file."""
