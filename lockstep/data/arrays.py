@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
             rank = rank * shards // backend().size
         indices = shard_of(lengths[0], rank, shards, validation_split, batch_size)
         whole = leaves
-        arrays = tuple(mapped(array, lambda leaf: rows_of(leaf, indices)) for array in arrays)
+        arrays = tuple(mapped(array, lambda leaf: _own_rows(leaf, indices)) for array in arrays)
         leaves = [leaf for array in arrays for leaf in leaves_of(array)]
         note_cut("shard_arrays", leaves)
         own = _keras_split(len(indices), validation_split)
@@ -64,6 +65,15 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
         note_shard(leaves, counting, own, local)
         note_arrays()
     return arrays[0] if len(arrays) == 1 else list(arrays)
+
+
+def _own_rows(leaf: Any, indices: Any) -> Any:
+    """The rows with these indices; of a list of numbers, an array, as Keras makes of it: `fit` knows that again."""
+    if isinstance(leaf, (list, tuple)):
+        with suppress(ValueError):  # rows of unequal lengths
+            made = np.asarray(leaf)
+            leaf = made if made.dtype.kind in "bifu" else leaf
+    return rows_of(leaf, indices)
 
 
 def _check_parts(samples: int, batch_size: int | None, size: int) -> None:

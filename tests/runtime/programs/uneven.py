@@ -112,6 +112,20 @@ def check_fit_on_batches() -> None:
         assert_same_weights(together, alone, last)
 
 
+def check_fit_on_lists_of_numbers() -> None:
+    """Keras 2 makes arrays of them, of which each row counts alike, however few the last batch has on a worker."""
+    for last in LAST if LEGACY else ():
+        alone, together = new_model(), new_model()
+        alone.compile(sgd(), "mse")
+        together.compile(lockstep.distributed_optimizer(sgd()), "mse")
+        x, y = X[: BATCH + last].tolist(), Y[: BATCH + last].tolist()
+        alone.fit(x, y, batch_size=BATCH, epochs=2, shuffle=False, verbose=0)
+        cut = lockstep.shard_arrays(x, y, batch_size=BATCH)
+        size = lockstep.local_batch_size(BATCH)
+        together.fit(*cut, batch_size=size, epochs=2, shuffle=False, verbose=0, callbacks=lockstep.callbacks())
+        assert_same_weights(together, alone, last)
+
+
 def check_logs_of_fit_on_batches() -> None:
     """Callbacks decide by them: each row counts once in an epoch's, wherever its batch ends."""
     kinds = ("AUC", "MeanSquaredError", "TruePositives")
