@@ -52,12 +52,14 @@ class Gathering:
 
     def _is_met_by_all(self, node: cst.BaseExpression) -> bool:
         """Whether no loop within an expression, of which each worker makes as many turns as it has rows, is around it;
-        of statements, the conditions are made to agree."""
+        of statements, the conditions are made to agree. Nor a tape, that knows nothing of what is put together there."""
         child: cst.CSTNode = node
         for owner in self.tree.ancestors(node):
             if isinstance(owner, cst.BaseStatement):
                 return True
             if isinstance(owner, cst.Lambda):
+                return False
+            if isinstance(owner, cst.Call) and self.locality.training.flow.is_tape_call(owner):
                 return False
             if isinstance(owner, _COMPREHENSIONS) and any(
                 self.locality.of(clause.iter) & ~Mark.WITHIN for clause in clauses(owner.for_in)

@@ -65,6 +65,7 @@ class Locality:
         # Gradients are reduced before anything reads them.
         gradients = [g for update in training.updates for g in update.gradients]
         self._settled: set[Key] = {g.computed if g.holder is None else g.holder for g in gradients}
+        self._reduced = {call for g in gradients for call in g.tape_calls}
         computed = map(training.computed, training.updates)
         self._settled |= {values for values in computed if values is not None}
         # The history of `fit` is that of averaged logs.
@@ -285,12 +286,13 @@ class Locality:
         return set(map(self.dependence.number, self._agreed))
 
     def _lets_in(self, number: int) -> bool:
-        """Gradients come reduced to those who read them, be it out of what holds local numbers, too."""
+        """Gradients that reach an update come reduced to those who read them, be it out of what holds local numbers,
+        too; others are of a worker's rows."""
         found = self._open.get(number)
         if found is None:
             user, flow = self.dependence.keys[number], self.training.flow
             if isinstance(user, cst.Call):
-                found = not flow.is_tape_call(user)
+                found = not flow.is_tape_call(user) or user not in self._reduced
             else:
                 found = not (isinstance(user, (cst.Attribute, cst.Subscript)) and flow.gives_gradients(user))
             self._open[number] = found
