@@ -52,7 +52,7 @@ class Gathering:
 
     def _is_met_by_all(self, node: cst.BaseExpression) -> bool:
         """Whether no loop within an expression, of which each worker makes as many turns as it has rows, is around it;
-        of statements, the conditions are made to agree. Nor a tape, that knows nothing of what is put together there."""
+        of statements, the conditions are made to agree. Nor a tape, which would not know what is put together."""
         child: cst.CSTNode = node
         for owner in self.tree.ancestors(node):
             if isinstance(owner, cst.BaseStatement):
