@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ALL_GATHER, ROWS, Sharded, Unknown
-from migrator.analysis.values import NOTHING, Atom, Container, Data, External, Function, Made, Method, Value
+from migrator.analysis.values import NOTHING, Atom, Container, Data, External, Function, Made, Method, Tuple, Value
 from migrator.facts.program.tree import nodes_in
 from migrator.records import replace
 
@@ -65,7 +65,9 @@ def _of_each(run: Run, iterated: Value, item: Value, *, is_alone: bool) -> Value
         return Value(Data(Unknown(_ONE_BY_ONE, ALL_GATHER), needs=needs))
     if rows.placement == ROWS or data is None or item.objects or not _is_number(data):
         # Of what is the script's own, facts/decisions.py sees to how many there are.
-        return Value(Data(Unknown(_ONE_BY_ONE, ALL_GATHER), needs=needs)) if any(d.needs for d in leaves) else None
+        is_of_lists = item.objects and all(isinstance(each, (Container, Tuple)) for each in item.objects)
+        is_lost = is_of_lists or any(d.needs for d in leaves)
+        return Value(Data(Unknown(_ONE_BY_ONE, ALL_GATHER), needs=needs)) if is_lost else None
     rank = None if data.rank is None else data.rank + 1
     return Value(
         Data(
