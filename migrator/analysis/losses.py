@@ -38,7 +38,8 @@ class Losses:
     """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `watched`, `combined`, `models`, `said`, `sources`, `written`,
     `cuts`, `whole`: see Run. `sites`: where the script trains, in functions that are called or not; `entries`: those
     that are not, see there. `numbers`: what the script decides by; where there is any, each row of a batch is on one
-    worker, so that means are taken over all rows. `gathered`: expressions around which all rows are put together for that.
+    worker, so that means are taken over all rows.
+    `gathered`: expressions around which all rows are put together for that.
     `cut_together`: see Planner. `runs`: those of the same program that were asked of other `numbers`, `gathered` and
     `combined`, by their plans; None is one that came to no end. The program is run once for each plan. `branches`: of
     which these runs have left out one way, whatever they put together; more are added."""
