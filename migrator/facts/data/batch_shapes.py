@@ -15,6 +15,7 @@ import libcst as cst
 from migrator.edits import Refusal
 from migrator.facts.names import api
 from migrator.facts.names.of_libraries import OF_LIBRARIES
+from migrator.facts.objects.asked_for import is_anothers
 from migrator.facts.objects.generators import Generators
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, calls
@@ -156,15 +157,14 @@ class BatchShapes:
         if name.startswith("_") or name in OF_LIBRARIES or name in self._unnamed.texts:
             return False
         asking = [owner for n in self.tree.names[name] if n is not method.name for owner in (self.tree.parent.get(n),)]
-        others = {
-            asked: self.resolver.values(asked)
+        return all(
+            isinstance(asked, cst.FunctionDef)
+            or (
+                isinstance(asked, cst.Attribute)
+                and asked.attr.value == name
+                and is_anothers(self.resolver, asked, method)
+            )
             for asked in asking
-            if isinstance(asked, cst.Attribute) and asked.attr.value == name
-        }
-        defined = [asked for asked in asking if isinstance(asked, cst.FunctionDef)]
-        return len(others) + len(defined) == len(asking) and all(
-            values and all(isinstance(v, Function) and v.node is not method for v in values)
-            for values in others.values()
         )
 
     def _made_by_callers(self, loop: cst.CSTNode, maker: cst.BaseExpression) -> list[Made | Size] | None:
