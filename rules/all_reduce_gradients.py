@@ -74,6 +74,14 @@ def all_reduce_gradients(facts: Facts) -> Findings:
             "write it as code of the script",
         )
     for call in facts.plain_tensors.trained:
+        if facts.plain_tensors.are_variables(call):
+            yield _refuse(
+                call,
+                "these gradients change a variable, and what it learns from cannot be followed",
+                "hand the step its batches as arguments, or iterate over a dataset beside it; where there are no data, "
+                "run it on one device, as it is",
+            )
+            continue
         yield _refuse(
             call,
             "weights in plain tensors are replaced by these gradients in each step: what holds them cannot be followed",

@@ -57,8 +57,21 @@ def outside_strategy(facts: Facts) -> Findings:
     runs = [body for run in _runs(facts) for body in facts.training.reached_from(run)]
     for update in facts.training.updates:
         if facts.training.step_class(update) is None and not _is_in(facts, update.call, runs):
-            advice = "call the function that holds it by strategy.run"
-            yield _refuse(update.call, "no strategy.run calls this step", advice)
+            yield _refuse(update.call, *_without_run(facts, update.call, made))
+
+
+def _without_run(facts: Facts, step: cst.Call, made: Sequence[cst.Call]) -> tuple[str, str]:
+    """The reason and the advice for a step that no strategy runs: of one that is made on a condition alone, the other
+    way may be meant to train on one device."""
+    arms = [o for o in facts.tree.ancestors(made[0]) if isinstance(o, (cst.If, cst.Else))]
+    if len(made) > 1 or not arms or facts.tree.contains(arms[-1], step):
+        return "no strategy.run calls this step", "call the function that holds it by strategy.run"
+    line = facts.position(made[0])[0]
+    return (
+        f"a strategy is made on a condition, in line {line}, and no strategy.run calls this step, which trains on one "
+        "device where the condition does not hold",
+        "put what trains without the strategy into a file of its own, and migrate that",
+    )
 
 
 def _fits_outside(facts: Facts) -> Findings:

@@ -366,10 +366,12 @@ class Expressions:
         made = Container("set" if isinstance(node, cst.Set) else "list", v.site_of_display(node, values, frame.context))
         position, is_at_once = 0, self._is_given_to_an_op(node)
         for element, value in zip(node.elements, values):
-            if isinstance(element, cst.StarredElement):
+            inner = self.run.objects.sequence_items(value) if isinstance(element, cst.StarredElement) else [value]
+            if inner is None:
                 self.run.heap.store(made, None, self.run.objects.elements(value, node, element.value))
-            else:
-                self.run.heap.store(made, position, value, is_at_once=is_at_once)
+                continue
+            for item in inner:
+                self.run.heap.store(made, position, item, is_at_once=is_at_once)
                 position += 1
         return v.of(made)
 

@@ -22,7 +22,7 @@ from migrator.analysis.plan import Plan
 from migrator.analysis.planning import Planner
 from migrator.analysis.run import Run, comes_to_an_end
 from migrator.analysis.values import Data, Instance, Repair, Value
-from migrator.analysis.verdicts import MEAN, NONE, NOT_RUN, SUM, Verdict, Verdicts, drawn, kinds_of
+from migrator.analysis.verdicts import MEAN, NONE, NOT_RUN, SUM, Verdict, Verdicts, kinds_of, needed_anyway
 from migrator.facts.names import run_by_keras
 from migrator.facts.program.modules import Script
 from migrator.facts.program.tree import FunctionLike, Tree
@@ -36,9 +36,10 @@ _WHOLE = Verdict(MEAN)
 
 class Losses:
     """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `watched`, `combined`, `models`, `said`, `sources`, `written`,
-    `cuts`: see Run. `sites`: where the script trains, in functions that are called or not; `entries`: those that are
-    not, see there. `numbers`: what the script decides by; where there is any, each row of a batch is on one worker, so
-    that means are taken over all rows. `gathered`: expressions around which all rows are put together for that.
+    `cuts`, `whole`: see Run. `sites`: where the script trains, in functions that are called or not; `entries`: those
+    that are not, see there. `numbers`: what the script decides by; where there is any, each row of a batch is on one
+    worker, so that means are taken over all rows.
+    `gathered`: expressions around which all rows are put together for that.
     `cut_together`: see Planner. `runs`: those of the same program that were asked of other `numbers`, `gathered` and
     `combined`, by their plans; None is one that came to no end. The program is run once for each plan. `branches`: of
     which these runs have left out one way, whatever they put together; more are added."""
@@ -66,13 +67,14 @@ class Losses:
         cuts: bool = True,
         runs: dict[object, Run | None] | None = None,
         branches: set[cst.CSTNode] | None = None,
+        whole: Collection[cst.CSTNode] = (),
     ) -> None:
         self.tree = tree
         self._gathered = gathered
         branches = set() if branches is None else branches
         self._plan = Plan(expressions=set(gathered), reductions={MEAN} if numbers else set(), branches=set(branches))
         self.too_much = False
-        known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
+        known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models, "whole": whole}
         known.update(datasets=datasets, combined=combined, watched=watched)
         runs = {} if runs is None else runs
         least = (Plan(branches=set(branches)).key, frozenset[cst.CSTNode]())
@@ -448,10 +450,10 @@ class Losses:
         return any(not d.is_replicated for d in leaves)
 
     @property
-    def drawn(self) -> set[Repair]:
-        """What draws random numbers for the rows of a worker, where all can draw those of the whole batch: be they
-        trained on or not, what is drawn next depends on how many there were."""
-        return drawn(self._run, self._verdicts) if not self.too_much else set()
+    def needed_anyway(self) -> set[Repair]:
+        """What is put together whether it is trained on or not: random numbers for the rows of a worker, as what is
+        drawn next depends on how many there were, and rows that meet what all workers have of the same batch."""
+        return needed_anyway(self._run, self._verdicts) if not self.too_much else set()
 
     @property
     def works_apart(self) -> bool:

@@ -15,7 +15,7 @@ from migrator.analysis.placing.repairing import IN_PARTS, MIXED, ROUNDED
 from migrator.analysis.plan import Plan
 from migrator.analysis.run import Run
 from migrator.analysis.values import NOTHING, Bound, Container, Function, Repair, Tuple, Value
-from migrator.analysis.verdicts import NONE, RUNS_WHOLE, SUM, Verdicts, drawn, puts_together
+from migrator.analysis.verdicts import NONE, RUNS_WHOLE, SUM, Verdicts, needed_anyway, puts_together
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Tree, semantic_children
 
@@ -149,7 +149,7 @@ class Planner:
         of_calls = {n: self.verdicts.of(value, n).reduction for n, value in losses if not self._is_by_rows(n)}
         kinds = set(of_calls.values())
         repairs = [r for _, value in losses for r in self._repairs_of(value)]
-        gathers = puts_together([*repairs, *drawn(self._run, self.verdicts)])
+        gathers = puts_together([*repairs, *needed_anyway(self._run, self.verdicts)])
         planned = self._plan.reductions
         # Batches are then cut as for sums, into parts that may be unequal, or empty.
         gathers |= SUM in kinds and any(o.how == "mean" for r in self._needed() for o in r.operands)

@@ -69,7 +69,8 @@ class TooMuch(Exception):
 
 class Run(Recorded):
     """`readers`: loops and calls whose data each worker has its part of; `datasets`: the expressions that these data
-    are; `rows`: expressions that are such parts; `sizes`: numbers that become those of a worker's rows; `reduced`:
+    are; `rows`: expressions that are such parts; `sizes`: numbers that become those of a worker's rows; `whole`:
+    where what came with such rows is read that all workers have; `reduced`:
     calls that give gradients of which an update makes those of all workers; `watched`: those of them where that is done
     at once, while another tape watches; `combined`: names whose number all workers add up or average right behind the
     assignment, and numbers of which they do where these stand; `models`: calls of packages that make models; `said`:
@@ -86,6 +87,7 @@ class Run(Recorded):
         datasets: Collection[cst.CSTNode] = (),
         rows: Collection[cst.CSTNode] = (),
         sizes: Collection[cst.CSTNode] = (),
+        whole: Collection[cst.CSTNode] = (),
         reduced: Collection[cst.CSTNode] = (),
         watched: Collection[cst.CSTNode] = (),
         combined: Collection[cst.CSTNode] = (),
@@ -102,6 +104,7 @@ class Run(Recorded):
         self.datasets = datasets
         self.rows = rows
         self.sizes = sizes
+        self.whole = whole
         self.reduced = reduced
         self.watched = watched
         self.combined = set(combined)

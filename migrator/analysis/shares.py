@@ -99,7 +99,8 @@ class Shares:
 
     @cached_property
     def _rows_beside(self) -> set[cst.CSTNode]:
-        """Items by the indices of a batch that all workers have, in a loop that cuts others by the same indices."""
+        """Items by the indices of a batch that all workers have, in a loop that cuts others by the same indices; and
+        what came with a batch."""
         loops = defaultdict(set)
         for node in self.run.rows:
             loop = next(iter(self.run.tree.loops_around(node)), None)
@@ -109,9 +110,13 @@ class Shares:
                         loops[index].add(loop)
         items = self.run.tree.all_of(cst.Subscript) if loops else []
         return {
-            item
-            for item in items
-            if item not in self.run.rows and any(self.run.tree.contains(loop, item) for loop in loops[_index_of(item)])
+            *self.run.whole,
+            *(
+                item
+                for item in items
+                if item not in self.run.rows
+                and any(self.run.tree.contains(loop, item) for loop in loops[_index_of(item)])
+            ),
         }
 
     def _made_in(self, loop: cst.CSTNode, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -231,7 +236,7 @@ class Shares:
 
     def whole(self, value: Value) -> Value:
         """A batch that every worker has as a whole."""
-        return v.mapped(value, lambda d: replace(d, whole=True) if d.is_replicated else d)
+        return v.mapped(value, lambda d: replace(d, whole=True) if d.is_replicated and d.rank != 0 else d)
 
     def batch(self) -> Value:
         """A worker's part of some batch."""

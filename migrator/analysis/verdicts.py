@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from migrator.analysis.placement import ALL_GATHER, Partial, Replicated, Scaled, Sharded, Unknown, options
+from migrator.analysis.placing import MEETS
 from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.run import Run
 from migrator.analysis.values import NOTHING, Data, Repair, Value
@@ -113,9 +114,13 @@ class Verdicts:
         return ""
 
 
-def drawn(run: Run, verdicts: Verdicts) -> set[Repair]:
-    """What draws random numbers for the rows of a worker, where all can draw those of the whole batch."""
+def needed_anyway(run: Run, verdicts: Verdicts) -> set[Repair]:
+    """What is put together whether it is trained on or not: random numbers that are drawn for the rows of a worker,
+    where all can draw those of the whole batch; and rows that meet what came as a whole with the batch, which fits to
+    no part of it."""
     found = {r for repairs in run.repairs.values() for r in repairs if r.form == "drawn"}
+    met = [node for node, several in run.meetings.items() if frozenset() in several]
+    found |= {r for node in met for r in run.repairs.get(node, ()) if r.why == MEETS}
     return {repair for repair in found if not verdicts.obstacle(repair)}
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 
 from migrator.findings.results import EDITED, LEFT, Defect, Failure, FileResult, Finding, Outcome, RunResult
 from migrator.notebooks.cells import SUFFIX, is_notebook
 from migrator.report import View
-from migrator.report.sites import where
+from migrator.report.sites import spot, where
 
 # So many scripts are named to be started next.
 _MOST_STARTS = 3
+# So many lines are named in which the same is taken on trust once more.
+_MOST_LINES = 8
 _ANSWERS = {EDITED: "written as you edited it", LEFT: "left at your word"}
 
 
@@ -50,11 +52,30 @@ def _place(file: FileResult, finding: Finding) -> str:
 def remarks(result: RunResult) -> Iterator[str]:
     """What was taken on trust, and which comments of the user's nothing needed."""
     for file in result.files:
-        for finding in file.remarks.trusted:
+        for finding, *others in _alike(file.remarks.trusted):
             rule = f" {click.style(finding.rule, fg='cyan')}:" if finding.rule else ""
-            yield f"{_place(file, finding)}{rule} on trust: {finding.message}"
+            yield f"{_place(file, finding)}{rule} on trust: {finding.message}{_further(file, finding, others)}"
         for finding in file.remarks.unused:
             yield f"{_place(file, finding)} {click.style('unused:', fg='yellow')} {finding.message}"
+
+
+def _alike(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
+    """Those of one rule that say the same, together, as of all layers of one class."""
+    found: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        found.setdefault((finding.rule, finding.message, finding.ignored_by), []).append(finding)
+    return found.values()
+
+
+def _further(file: FileResult, first: Finding, others: Iterable[Finding]) -> str:
+    """The lines in which the same is said once more."""
+    lines = sorted({other.line: other for other in others if other.line != first.line}.items())
+    if not lines:
+        return ""
+    named = ", ".join(spot(file, other).rpartition(":")[0] for _, other in lines[:_MOST_LINES])
+    more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
+    kind = "" if is_notebook(file.name) else "line " if len(lines) == 1 else "lines "
+    return f"; so in {kind}{named}{more}"
 
 
 def packages(result: RunResult) -> Iterator[str]:

@@ -68,8 +68,9 @@ def told(run: Run, path: str, args: Arguments, result: Value, at: Site | None = 
     rank = rule(args) if rule is not None else None
     if path in _PICKING and args.positional and _rank(run.objects.parts(args.positional[0])) == 0:
         rank = 1
-    if rank is None and path == "numpy.random.permutation":
-        return Value(replace(data, least=1, nested=False))
+    least = _LEAST[path](args) if rank is None and path in _LEAST else 0
+    if least:
+        return Value(replace(data, least=least, nested=False))
     return result if rank is None else Value(replace(data, rank=rank, nested=False))
 
 
@@ -187,6 +188,29 @@ def _drawn(args: Arguments) -> int | None:
     return 0 if size is None else 1 if _rank(size) == 0 else None
 
 
+def _classes(args: Arguments) -> int | None:
+    """An axis of classes behind those of the labels, of which a last one of a single label is dropped."""
+    given = args.get("x", 0) or args.get("y")
+    rank, data = _rank(given), given.data if given is not None else None
+    if rank is None or data is None:
+        return None
+    width = data.size_of_last
+    return rank + 1 if rank < 2 else None if width is None else rank if width == 1 else rank + 1
+
+
+def _least_classes(args: Arguments) -> int:
+    """So many axes labels have at least once their classes are told."""
+    given = args.get("x", 0) or args.get("y")
+    axes = given.data.axes if given is not None and given.data is not None and not given.objects else 0
+    return max(2, axes) if axes else 1
+
+
+def _frames(args: Arguments) -> int | None:
+    """One picture: none of several in a file that moves."""
+    asked = args.get("expand_animations", 3)
+    return 3 if asked is not None and asked.constant is False else None
+
+
 def _lines(args: Arguments) -> int | None:
     """Of numbers in a text: a column, or as many axes as are asked for; else its lines tell."""
     columns, least = args.get("usecols"), args.get("ndmin")
@@ -204,6 +228,20 @@ def _of_one(args: Arguments) -> int | None:
 # With a condition alone.
 _PLACES = ("numpy.where", "numpy.nonzero")
 _SETS = ("numpy.setdiff1d", "numpy.union1d", "numpy.intersect1d", "numpy.setxor1d", "numpy.flatnonzero")
+# One picture each, of height, width and channels.
+_PICTURES = tuple(
+    f"tensorflow.{module}.decode_{form}"
+    for module in ("io", "image")
+    for form in ("jpeg", "png", "and_crop_jpeg", "bmp")
+)
+# So many at least, where no rule tells how many.
+_LEAST: dict[str, Callable[[Arguments], int]] = {
+    "numpy.random.permutation": lambda args: 1,
+    "keras.utils.to_categorical": _least_classes,
+    "keras.utils.np_utils.to_categorical": _least_classes,
+    "tensorflow.io.decode_image": lambda args: 3,
+    "tensorflow.image.decode_image": lambda args: 3,
+}
 _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "builtins.min": _of_numbers,
     "builtins.max": _of_numbers,
@@ -224,6 +262,11 @@ _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "numpy.array_split": _as("ary", 1),
     "numpy.loadtxt": _lines,
     "numpy.genfromtxt": _lines,
+    "keras.utils.to_categorical": _classes,
+    "keras.utils.np_utils.to_categorical": _classes,
+    **dict.fromkeys(_PICTURES, _always(3)),
+    "tensorflow.io.decode_image": _frames,
+    "tensorflow.image.decode_image": _frames,
     "tensorflow.range": _always(1),
     "keras.ops.arange": _always(1),
     "tensorflow.random.shuffle": _as("value"),

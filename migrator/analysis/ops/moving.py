@@ -129,7 +129,7 @@ def sizes(shape: Arg) -> list[Any] | None:
     if items is None:
         value = shape.constant
         if value is NOT_CONSTANT:
-            if shape.placement == REPLICATED and shape.rank == 0:
+            if shape.placement == REPLICATED and shape.rank == 0 and not shape.many:
                 return [NOT_CONSTANT]  # `len(x)`: one size
             return [ROWS] if shape.placement == ROWS else None
         return list(value) if isinstance(value, (list, tuple)) else [value]

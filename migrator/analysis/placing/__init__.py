@@ -150,8 +150,10 @@ class Placing:
         return None
 
     def _note_meeting(self, leaves: Sequence[Data], node: cst.CSTNode) -> None:
+        """Notes where rows meet what is made of all rows, by the repairs that make it so; by none where it came with a
+        batch as it is, and meets the rows whatever is put together."""
         needs = frozenset(r for d in leaves if d.whole for r in d.needs)
-        if needs:
+        if needs or (self.run.whole and any(d.whole for d in leaves)):
             self.run.meetings[node].add(needs)
 
     def inferred(self, path: str, *operands: Value) -> list[Placement]:

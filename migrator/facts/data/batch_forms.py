@@ -103,7 +103,7 @@ class BatchForms:
 
     def _whole_or_kept(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What it is a part of, or what has its rows in another form: `rewards.astype("float32")`."""
-        kept = self._kept(node)
+        kept = self.kept(node)
         return kept[0] if len(kept) == 1 else self._whole(node)
 
     def _whole(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -157,7 +157,7 @@ class BatchForms:
         """Whether it is the source, or a part of it that was taken by its name or place."""
         if node is source or depth > _DEEPEST:
             return node is source
-        kept = self._kept(node)
+        kept = self.kept(node)
         if kept:
             return any(self.comes_from(part, source, depth + 1) for part in kept)
         if isinstance(node, cst.Attribute):
@@ -176,7 +176,7 @@ class BatchForms:
             return True
         return any(self._is_bound_to(b, source, depth) for b in bindings)
 
-    def _kept(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    def kept(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What has the same rows in another form: the x of `x.astype("float32")`, `tf.cast(x, tf.float32)`,
         `x / 255.0`, `tf.pad(x, ((0, 0), (2, 2)))`, `x[..., None]`, `x[:, :3]`."""
         if isinstance(node, cst.BinaryOperation):

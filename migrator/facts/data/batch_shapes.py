@@ -14,10 +14,13 @@ import libcst as cst
 
 from migrator.edits import Refusal
 from migrator.facts.names import api
+from migrator.facts.names.of_libraries import OF_LIBRARIES
+from migrator.facts.objects.asked_for import is_anothers
 from migrator.facts.objects.generators import Generators
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, calls
 from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.program.unnamed import Unnamed
 from migrator.records import dataclass
 
 # They make a tensor of the shape that they are given.
@@ -91,6 +94,7 @@ class BatchShapes:
         self.tree = tree
         self.resolver = resolver
         self._generators = Generators(tree, resolver)
+        self._unnamed = Unnamed(tree)
 
     def of(self, use: cst.BaseExpression, loop: cst.CSTNode) -> list[Made | Size] | None:
         """What the size shapes where it is used, `loop` being the code that runs for each batch; None in doubt."""
@@ -135,11 +139,33 @@ class BatchShapes:
         for load in loads:
             kept = self._kept(load)
             for use in [load] if kept is None else kept:
+                if self._is_in_unrun_method(use):
+                    continue
                 shapes = self._of(use, loop, seen)
                 if shapes is None:
                     return None
                 found += shapes
         return found
+
+    def _is_in_unrun_method(self, use: cst.BaseExpression) -> bool:
+        """Whether it stands in a method that nobody runs, where all that ask for one of that name get another class's:
+        that of a decoder, by the encoder's name."""
+        method = self.tree.function_of(use)
+        if method is None or method.decorators or self.tree.class_of(method) is None or self._unnamed.looks_names_up:
+            return False
+        name = method.name.value
+        if name.startswith("_") or name in OF_LIBRARIES or name in self._unnamed.texts:
+            return False
+        asking = [owner for n in self.tree.names[name] if n is not method.name for owner in (self.tree.parent.get(n),)]
+        return all(
+            isinstance(asked, cst.FunctionDef)
+            or (
+                isinstance(asked, cst.Attribute)
+                and asked.attr.value == name
+                and is_anothers(self.resolver, asked, method)
+            )
+            for asked in asking
+        )
 
     def _made_by_callers(self, loop: cst.CSTNode, maker: cst.BaseExpression) -> list[Made | Size] | None:
         """The calls for training of a function that only makes the tensor; others may try a model on a whole batch."""

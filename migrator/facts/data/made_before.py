@@ -11,6 +11,7 @@ from typing import Union
 
 import libcst as cst
 
+from migrator.analysis.uncut import Uncut
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, calls
 from migrator.facts.program.tree import Binding, Statement, Tree
@@ -35,9 +36,10 @@ _REDUCING = frozenset({"mean", "sum", "max", "min"})
 
 
 class MadeBefore:
-    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, uncut: Uncut) -> None:
         self.tree = tree
         self.resolver = resolver
+        self.uncut = uncut
 
     def stays_whole(self, node: cst.BaseExpression, block: Statement) -> bool:
         """Whether it is the same in all turns of the loop that the tape stands in, or in all calls of its function, and
@@ -58,9 +60,24 @@ class MadeBefore:
         if not isinstance(node, (cst.Name, cst.Attribute)):
             return False
         found = self.resolver.bound(node)
-        if isinstance(loop, cst.FunctionDef) and not all(map(self._is_made_once, found)):
+        if isinstance(loop, cst.FunctionDef) and not (
+            all(map(self._is_made_once, found)) or self._is_kept_from_the_start(node, found)
+        ):
             return False
         return bool(found) and not any(self.tree.contains(loop, b.node) for b in found)
+
+    def _is_kept_from_the_start(self, node: cst.Name | cst.Attribute, found: Iterable[Binding]) -> bool:
+        """Whether it is what an object that is made once gets as it is made, and at no other time."""
+        if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name):
+            return False
+        makers = [(binding, self.tree.function_of(binding.node)) for binding in found]
+        return all(map(self._is_made_once, self.resolver.bound(node.value))) and all(
+            binding.kind == "assign"
+            and function is not None
+            and function.name.value == "__init__"
+            and not any(True for _ in self.tree.loops_around(binding.node))
+            for binding, function in makers
+        )
 
     def _is_made_once(self, binding: Binding) -> bool:
         """Whether a name of the module gets it, outside of loops and functions."""
@@ -77,10 +94,18 @@ class MadeBefore:
                 return False
             if not isinstance(owner, _THROUGH):
                 return True
+            if isinstance(owner, cst.BinaryOperation) and self._is_for_each_row(owner, child):
+                return False
             if isinstance(owner, (cst.BinaryOperation, cst.Call)) and any(self._made_meanwhile(owner, child, loop)):
                 return True
             child = owner
         return True
+
+    def _is_for_each_row(self, owner: cst.BinaryOperation, child: cst.CSTNode) -> bool:
+        """Whether it stands beside each row as a whole, having fewer axes than these together: weights of classes."""
+        other = owner.left if owner.right is child else owner.right
+        is_product = isinstance(owner.operator, cst.MatrixMultiply)
+        return not is_product and self.uncut.is_called(owner) and self.uncut.has_fewer_axes(child, other)
 
     def reduced_at(self, node: cst.BaseExpression) -> cst.CSTNode | None:
         """What takes all that is made of it, and gives a number, or one part of it; None where that is not seen."""

@@ -51,7 +51,7 @@ class MinibatchFinder:
         self.rows = RowFinder(tree, resolver, uncut)
         self.earlier = EarlierCuts(tree, resolver, self.rows)
         self.shares = WorkerShares(tree, resolver, ranks, self.earlier)
-        self.before = MadeBefore(tree, resolver)
+        self.before = MadeBefore(tree, resolver, uncut)
         self.forms = BatchForms(tree, resolver, kinds, self.rows, uncut)
         self.reads = DataReads(tree, resolver, kinds, trained, self.forms, self.shares.is_share)
         self.by_models = MadeByModels(tree, resolver, kinds, training, self.reads)

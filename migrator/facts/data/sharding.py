@@ -20,6 +20,7 @@ from migrator.facts.data.batch_cuts import Cut, CutExpressions
 from migrator.facts.data.batch_shapes import Made, Shown, Size
 from migrator.facts.data.begun_anew import BegunAnew
 from migrator.facts.data.cache_files import CacheFiles
+from migrator.facts.data.came_along import CameAlong
 from migrator.facts.data.fit_arrays import FitArrays
 from migrator.facts.data.minibatches import MinibatchFinder
 from migrator.facts.data.obstacles import Obstacles
@@ -201,6 +202,14 @@ class Sharding:
         """The expressions that are a worker's rows of batches which loops make by themselves."""
         refused = {cut for cut in self.minibatches.all if self._obstacle(cut) is not None}
         return self.minibatches.nodes if not refused else set()
+
+    @cached_property
+    def whole_beside(self) -> set[cst.CSTNode]:
+        """Where what came with such batches is read as a whole, outside of the steps that work on the rows."""
+        if not self.cut_rows:
+            return set()
+        steps = {code for cut in self.minibatches.all for code in self.minibatches.steps(cut)}
+        return CameAlong(self.tree, self.resolver, self.minibatches.forms).with_rows(self.cut_rows, steps)
 
     @property
     def loose_ends(self) -> list[AnyOrder | HiddenFlag | UnseededFiles]:

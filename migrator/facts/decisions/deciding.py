@@ -76,6 +76,7 @@ class Deciding:
             self._facts.cuts,
             self._runs,
             self._facts.branches,
+            self._facts.sharding.whole_beside,
         )
 
     @cached_property

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from migrator.facts.files import known
+from migrator.facts.files.animations import Animations
 from migrator.facts.files.commands import Commands
 from migrator.facts.files.opening import Openings
 from migrator.facts.files.paths import Paths
@@ -67,6 +68,7 @@ class Files:
         self.openings = Openings(tree, resolver, ranks)
         self.restores = Restores(tree, resolver, kinds)
         self._names = Paths(tree, resolver)
+        self._animations = Animations(tree, resolver, kinds)
 
     @cached_property
     def writes(self) -> list[Write]:
@@ -318,6 +320,8 @@ class Files:
                 if name == "savefig" and self._is_figure(owner):
                     return True
                 if name == "save" and (origin(owner).startswith(known.PICTURES) or self.kinds.is_dataset(owner)):
+                    return True
+                if name == "save" and self._animations.is_one(owner):
                     return True
                 if name in known.PATH_WRITERS and origin(owner).startswith("pathlib."):
                     return True

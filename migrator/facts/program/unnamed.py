@@ -46,7 +46,7 @@ class Unnamed:
         """Whether the program neither names it nor may look it up by a name that no reader sees."""
         name = owner.name.value
         named = self.looks_names_up or any(n is not owner.name for n in self.tree.names[name])
-        return not named and name not in self._texts
+        return not named and name not in self.texts
 
     @cached_property
     def _finds_subclasses(self) -> bool:
@@ -59,12 +59,12 @@ class Unnamed:
         return any(not self._names_a_literal(node) for node in found)
 
     def _names_a_literal(self, node: cst.Name) -> bool:
-        """`getattr(step, "run")`: what it may find is one of `_texts`."""
+        """`getattr(step, "run")`: what it may find is one of `texts`."""
         call = self.tree.parent.get(node)
         name = argument(call, "name", 1) if isinstance(call, cst.Call) and call.func is node else None
         return name is not None and isinstance(name.value, cst.SimpleString)
 
     @cached_property
-    def _texts(self) -> set[str]:
+    def texts(self) -> set[str]:
         """The texts in the program, which may be names to look something up by."""
         return {str(node.evaluated_value) for node in self.tree.all_of(cst.SimpleString)}

@@ -12,7 +12,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.carried import Carried
-from migrator.facts.training.gradients import is_jvp
+from migrator.facts.training.gradients import is_jvp, watched_of
 from migrator.facts.training.sites import Training
 
 _JACOBIANS = frozenset({"jacobian", "batch_jacobian"})
@@ -37,6 +37,12 @@ class PlainTensors:
         followed = {call for update in self.training.updates for g in update.gradients for call in g.tape_calls}
         taken = [call for call in self.tree.calls if call not in followed and self._takes_gradients(call)]
         return [call for call in taken if self._carried.are_weights(call) and not self._is_within_training(call)]
+
+    def are_variables(self, call: cst.Call) -> bool:
+        """Whether what the call takes the gradients of are variables, after all."""
+        sources = watched_of(call, self.resolver)
+        values = self.resolver.values(sources) if sources is not None else ()
+        return bool(values) and all(map(self.training.kinds.is_variable, values))
 
     def _takes_gradients(self, call: cst.Call) -> bool:
         """Whether it does, of a tape or by a function, along a direction, or takes Jacobians."""

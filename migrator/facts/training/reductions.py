@@ -53,7 +53,7 @@ class Reductions:
         """How the rows of a batch are put together in the losses of the update: MEAN, SUM, or GATHER, where some of
         them are before the loss is computed."""
         verdicts = [verdict for _, verdict in self._losses(update, update.gradients)]
-        if self.in_order or self.losses.drawn or any(puts_together(verdict.repairs) for verdict in verdicts):
+        if self.in_order or self.losses.needed_anyway or any(puts_together(verdict.repairs) for verdict in verdicts):
             return GATHER
         kinds = {verdict.reduction for verdict in verdicts} & {MEAN, SUM}
         if kinds == {SUM} and self._shapes_by_size(update):
@@ -71,7 +71,7 @@ class Reductions:
         """What has to be put together in the losses of all updates, in what else is made of their parts, and for the
         random numbers that are drawn for these."""
         repairs = {r for update in self.training.updates for r in self.repairs(update)}
-        return self.losses.with_meetings(repairs | self.losses.drawn)
+        return self.losses.with_meetings(repairs | self.losses.needed_anyway)
 
     @property
     def single_samples(self) -> list[cst.CSTNode]:

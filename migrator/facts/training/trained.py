@@ -8,7 +8,7 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.names import api
-from migrator.facts.objects.contents import Contents
+from migrator.facts.objects.contents import Contents, Part, Parts, Path, Step
 from migrator.facts.objects.holders import HeldByParameter, Holder, Holders, Nameless, Origin, Unheld
 from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.kinds import Kinds
@@ -30,6 +30,14 @@ _GIVING_FIRST = frozenset({
 _GIVING_ALL = frozenset({"itertools.chain"})
 _ZIP = External("builtins.zip")
 _NONE = External("builtins.None")
+
+
+def part_named(item: cst.Subscript) -> Step:
+    """The key or position that is written in `g["weights"]`, `pair[1]`; None for others."""
+    index = item.slice[0].slice if len(item.slice) == 1 else None
+    value = index.value if isinstance(index, cst.Index) else None
+    named = value.evaluated_value if isinstance(value, (cst.SimpleString, cst.Integer)) else None
+    return named if isinstance(named, (str, int)) else None
 
 
 class Trained:
@@ -159,6 +167,9 @@ class Trained:
                 yield self._whole(owner)
             else:
                 yield from self._behind(node.elt, seen)
+        elif isinstance(node, (cst.ListComp, cst.GeneratorExp)) and (parts := self._picked(node)):
+            for part in parts:
+                yield from self._behind(part, seen)
         elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
             loop = node.for_in
             while loop.inner_for_in is not None:
@@ -168,13 +179,31 @@ class Trained:
             yield from self._behind(node.body, seen)
             yield from self._behind(node.orelse, seen)
         elif isinstance(node, cst.Subscript):
-            yield from self._behind(node.value, seen)
+            for part in self._ends(node, ()) or [node.value]:
+                yield from self._behind(part, seen)
         elif isinstance(node, cst.Call):
             yield from self._behind_call(node, seen)
         elif isinstance(node, (cst.Name, cst.Attribute)):
             yield from self._behind_name(node, seen)
         else:
             yield Unheld(node, "what these weights belong to cannot be seen")
+
+    def _ends(self, node: cst.CSTNode, path: Path) -> list[cst.CSTNode] | None:
+        """What is written at that place of it, `vs` of `for optimizer, vs in groups`; None where not all is seen."""
+        return self._contents.ends(Parts([Part(node, path)]))
+
+    def _picked(self, made: cst.ListComp | cst.GeneratorExp) -> list[cst.CSTNode] | None:
+        """What a comprehension picks out of each of what it goes through: `[g["weights"] for g in groups]`, or the
+        model of whose layers it takes a weight each: `[layer.kernel for layer in model.layers]`."""
+        of_all, loop = made.for_in.iter, made.for_in
+        if isinstance(made.elt, cst.Subscript):
+            is_item = isinstance(made.elt.value, cst.Name) and made.elt.value.deep_equals(loop.target)
+            key = part_named(made.elt)
+            is_seen = is_item and key is not None and loop.inner_for_in is None
+            return self._ends(of_all, (None, key)) if is_seen else None
+        is_weight = isinstance(made.elt, cst.Attribute) and made.elt.attr.value in WEIGHTS
+        whole = self._whole(of_all)
+        return [whole] if is_weight and whole is not of_all and self._is_layer(whole) else None
 
     def _has_weights_in(self, node: cst.BaseExpression) -> bool:
         """Whether it names the weights, or a variable, of what a comprehension goes through: `b.w for b in blocks`"""
@@ -242,7 +271,9 @@ class Trained:
                 yield from self._behind_others(node, binding, seen)
             elif binding.kind == "for" and binding.value is not None:
                 followed = True
-                yield from self._behind(self._iteration.narrowed(binding.value, binding.path)[0], seen)
+                iterated, path = self._iteration.narrowed(binding.value, binding.path)
+                for part in (self._ends(iterated, (None, *path)) if path else None) or [iterated]:
+                    yield from self._behind(part, seen)
             elif binding.kind == "assign" and binding.value is not None:
                 for part in self._parts_at(binding.value, binding.path):
                     followed = True

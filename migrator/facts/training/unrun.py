@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 import libcst as cst
@@ -11,6 +11,7 @@ import libcst as cst
 from migrator.facts.names import api
 from migrator.facts.names.finders import finders
 from migrator.facts.names.of_libraries import OF_LIBRARIES
+from migrator.facts.objects.asked_for import is_anothers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, File, Object
 from migrator.facts.program.tree import Tree, nodes_in
@@ -18,8 +19,8 @@ from migrator.facts.program.unnamed import Unnamed
 
 # A longer text tells what the program does.
 _LONGEST_TEXT = 200
-# Callbacks have a `model`: of models and layers nobody asks for one.
-_OF_NETWORKS = OF_LIBRARIES - {"model"}
+# Callbacks have a `model`: of models and layers nobody asks for one, and for a `summary` no library does.
+_OF_NETWORKS = OF_LIBRARIES - {"model", "summary"}
 _KNOWN = ("tensorflow.", "keras.", "numpy.", "builtins.", f"{api.RUNTIME}.")
 
 
@@ -34,13 +35,20 @@ def unrun(tree: Tree, resolver: Resolver, unnamed: Unnamed) -> list[cst.Function
     texts = [text.raw_value for text in tree.all_of(cst.SimpleString)]
     named.update(word for text in texts for word in re.findall(r"\w+", text) if len(text) < _LONGEST_TEXT)
     asked_for = _asked_for(tree, texts)
+    attributes: dict[str, list[cst.Attribute]] = defaultdict(list)
+    for attribute in tree.all_of(cst.Attribute):
+        attributes[attribute.attr.value].append(attribute)
     found: list[cst.FunctionDef] = []
     for function in tree.functions:
         name, cls = function.name.value, tree.class_of(function)
         if function.decorators or name.startswith(("_", "test")):
             continue
         if cls is not None:
-            is_asked_for = unnamed.looks_names_up or name in asked_for
+            is_asked_for = (
+                unnamed.looks_names_up
+                or name in asked_for
+                or not all(is_anothers(resolver, attribute, function) for attribute in attributes[name])
+            )
             is_unrun = _is_networks_own(tree, resolver, Class(cls)) and (
                 unnamed.is_inside(function) or not is_asked_for
             )
@@ -53,8 +61,8 @@ def unrun(tree: Tree, resolver: Resolver, unnamed: Unnamed) -> list[cst.Function
 
 
 def _asked_for(tree: Tree, texts: Iterable[str]) -> set[str]:
-    """The names by which the program, or a library, asks for methods."""
-    names = {attribute.attr.value for attribute in tree.all_of(cst.Attribute)}
+    """The names by which the program, or a library, asks for methods, but for attributes."""
+    names = set[str]()
     names.update(pattern.key.value for pattern in tree.all_of(cst.MatchKeywordElement))
     names |= {name.value for several in tree.names.values() for name in several if _is_read_in_class(tree, name)}
     return names.union(_OF_NETWORKS, (word for text in texts for word in re.findall(r"\w+", text)))
