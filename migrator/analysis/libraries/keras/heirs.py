@@ -14,7 +14,6 @@ import libcst as cst
 from migrator.analysis import ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
-from migrator.analysis.classes import decorated
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras import hooks, penalties
 from migrator.analysis.libraries.keras.convention import as_the_input
@@ -142,7 +141,7 @@ def runs_inside(run: Run, atom: Instance, args: Arguments, node: cst.CSTNode, fr
     """Whether the code of the layer may run something of the program's then that is not seen to take rows apart."""
     names = run.classes.names(atom.cls)
     settings = run_by_keras.SETTINGS & names
-    if any(decorated(run.classes.of_class(atom.cls, name) or NOTHING) is not None for name in settings):
+    if any(run.classes.getter(atom, name) is not None for name in settings):
         return True
     held = {name for name in run.heap.fields(atom) if isinstance(name, str)}
     inside = sorted(run_by_keras.INSIDE_CALLS & (names | held))
@@ -209,14 +208,13 @@ def note_penalty(run: Run, atom: Instance, outputs: Value, node: cst.CSTNode, fr
     class gives as its `losses`."""
     for name in (run_by_keras.OF_OUTPUTS, f"_{run_by_keras.OF_OUTPUTS}"):
         regularizer = run.heap.load(atom, name)
-        if decorated(run.classes.of_class(atom.cls, name) or NOTHING) is not None:
+        if run.classes.getter(atom, name) is not None:
             regularizer = v.unseen("what a property gives for a regulariser is not followed")
         if regularizer is not NOTHING:
             penalties.note_of_outputs(run, regularizer, outputs, node, frame)
 
-    own = decorated(run.classes.of_class(atom.cls, "losses") or NOTHING)
-    if own is not None:
-        getter = run.classes.bound(own[1], v.of(atom))
+    getter = run.classes.getter(atom, "losses")
+    if getter is not None:
         penalties.note_of_property(run, run.calls.call(getter, Arguments(), node, frame))
 
 
