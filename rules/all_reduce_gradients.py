@@ -129,6 +129,14 @@ def _set_from_outside(facts: Facts) -> Findings:
                 "set it by its name, or give it to the object where that is made",
             )
             continue
+        if isinstance(node, cst.FunctionDef):
+            yield _refuse(
+                node,
+                f"Keras runs `{hook.name}` of this optimizer on a worker's own gradients, before those of all workers"
+                " are put together",
+                "do this in `apply_gradients`, which is given those of all workers",
+            )
+            continue
         yield _refuse(
             node,
             f"`{hook.name}`, which Keras runs or reads by itself, is set here: what that does with a batch"

@@ -303,6 +303,11 @@ class Classes:
             later[name] = v.join(later.get(name, NOTHING), value)
             self.run.heap.is_stale = True
 
+    def getter(self, atom: Instance, name: str) -> Value | None:
+        """What runs where the attribute is asked for that is a property."""
+        known = decorated(self.of_class(atom.cls, name) or NOTHING)
+        return self.bound(known[1], v.of(atom)) if known is not None and known[0] == "property" else None
+
     def setter(self, atom: Instance, name: str) -> Value | None:
         """What runs where the attribute is set that is a property."""
         found = self.of_class(atom.cls, name)

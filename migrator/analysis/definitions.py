@@ -10,7 +10,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import with_setter
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries.tensorflow import LATER, signature_in
+from migrator.analysis.libraries.tensorflow import LATER, WITH_GRADIENTS, signature_in
 from migrator.analysis.placement import Unknown
 from migrator.analysis.values import NOTHING, Bound, Class, External, Function, Instance, Tuple, Value
 
@@ -54,7 +54,7 @@ class Definitions:
         if made.only in (External("tensorflow.function"), External(LATER)):
             self.run.note_traced(value, signature_in(self.run, decorator))
             return value
-        is_library = made.only == External("tensorflow.custom_gradient")
+        is_library = isinstance(made.only, External) and made.only.path in WITH_GRADIENTS
         if is_library or any(isinstance(a, (Function, Class, Bound, v.Curried, Instance)) for a in made):
             result = self.run.calls.call(made, Arguments([value]), decorator, frame)
             return result if result is not NOTHING else value

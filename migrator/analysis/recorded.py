@@ -146,9 +146,10 @@ class Recorded:
         self.told: dict[cst.CSTNode, dict[cst.CSTNode, Value]] = defaultdict(dict)
         self.applied: set[v.Atom] = set()
         self.built_in: set[v.Atom] = set()
+        # Of layers, the models of layers one behind the other that they are in.
+        self.sequences: dict[v.Atom, dict[v.Atom, None]] = defaultdict(dict)
         # Whether a part of a model that is made of Keras's tensors makes else than a row of each row.
         self.has_odd_layers = False
-        self.sequentials: dict[v.Atom, None] = {}  # with layers that the program puts into them
         # How many expressions had been met when a model was first applied, and when what it gives was taken.
         self.first_use: dict[v.Atom, int] = {}
         self.first_taken: dict[v.Atom, int] = {}

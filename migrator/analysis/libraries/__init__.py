@@ -354,7 +354,7 @@ class Libraries:
         """Notes what an object of a class of the program is made with."""
         keras.store_arguments(self.run, instance, args)
         if self.run.classes.method(instance, "__init__") is None:
-            keras.store_parts(self.run, instance, args)
+            keras.note_made(self.run, instance, args)
             defaults.made_with(self.run, instance, args, node, frame)
 
     def kept_otherwise(self, instance: Instance) -> frozenset[str]:

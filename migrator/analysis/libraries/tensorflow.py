@@ -51,6 +51,7 @@ VARIABLE = "tensorflow.Variable"
 OF_METRIC, SET = "metric", "set"  # of a metric's variable: which, and that the program itself puts something into it
 CHECKPOINT = "tensorflow.train.Checkpoint"
 CUSTOM_GRADIENT = "tensorflow.custom_gradient"
+WITH_GRADIENTS = frozenset({CUSTOM_GRADIENT, "keras.ops.custom_gradient"})
 LATER = "python.tensorflow_function"  # what `tf.function(…)` gives that is given no function yet
 STRATEGY = "tensorflow.distribute.Strategy"
 _OTHERS = "what is done for each row looks at others"
@@ -374,7 +375,7 @@ FUNCTIONS: dict[str, Handler] = {
     "tensorflow.function": _function,
     LATER: _function,
     CHECKPOINT: _checkpoint,
-    CUSTOM_GRADIENT: _custom_gradient,
+    **dict.fromkeys(WITH_GRADIENTS, _custom_gradient),
     "tensorflow.recompute_grad": _function,
     "tensorflow.autograph.experimental.do_not_convert": _function,
     "tensorflow.autograph.to_graph": _function,

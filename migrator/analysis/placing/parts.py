@@ -25,6 +25,7 @@ SIZELESS = "a graph is not told how many rows there are: tf.shape gives their nu
 _DESCRIPTIONS = frozenset({"dtype", "ndim", "name", "device", "op", "graph"})
 # The Keras tensors of a functional model that its layers know.
 _TENSORS_OF_LAYERS = frozenset({"input", "output"})
+_BEFORE = "what comes before this layer is not seen to work on each sample by itself"
 
 
 class Parts:
@@ -46,8 +47,9 @@ class Parts:
         if data.layer and name in _TENSORS_OF_LAYERS:
             if data.maker is not None:
                 self.run.trust(data.maker, self.run.trusted, "")
-                return Value(Data(Sharded(0), symbolic=True))
-            return self.run.libraries.keras.inner_tensor(node)
+            elif self.run.has_odd_layers:
+                return Value(Data(Unknown(_BEFORE), symbolic=True))
+            return Value(Data(Sharded(0), symbolic=True))
         if data.layer:
             return Value(Data(nested=True))
         owner = Value(data)

@@ -29,10 +29,46 @@ IN_CALLS = frozenset({"outputs", "output", "compute_mask"})
 # Functions that a layer puts its rows through.
 OF_ROWS = frozenset({"activation", "recurrent_activation", "function"})
 OF_OUTPUTS = "activity_regularizer"
-_OF_LAYERS = frozenset({
-    *OF_ROWS, OF_OUTPUTS, "layer", "cell", "forward_layer", "backward_layer", "axis", "axes", "dims", "target_shape",
-    "data_format", "merge_mode", "compute_mask",
+# What the code of layers that have some asks `self` for, and puts rows of a batch through, or reads how to treat them.
+# Not among it is what only weights, shapes and settings meet, or noise.
+INSIDE_CALLS = frozenset({
+    "_apply_conv", "_apply_equalization", "_apply_merge_op_and_or_mask", "_apply_normalization", "_apply_scores",
+    "_apply_standardize_with_np_arrays", "_assign_moving_average", "_assign_new_value", "_awq_call",
+    "_brightness_adjust", "_adjust_contrast", "_build_attention", "_build_from_signature", "_calculate_mean_and_var",
+    "_calculate_score_mask", "_calculate_scores", "_call_fused_gru", "_call_fused_lstm", "_clahe",
+    "_compose_transforms", "_compute_attention", "_compute_attention_mask", "_compute_carry_and_output",
+    "_compute_carry_and_output_fused", "_compute_causal_mask", "_compute_sliding_window_mask",
+    "_custom_histogram_fixed_width", "_dbscale", "_defun_gru_call", "_dtensor_calculate_mean_and_var",
+    "_dtensor_no_sync_calculate_mean_and_var", "_dtensor_sync_calculate_mean_and_var", "_encode", "_equalize_channel",
+    "_expand_dims", "_find_repeated_tokens", "_flip_inputs", "_float8_call", "_fused_batch_norm", "_gptq_call",
+    "_hash_values_to_bins", "_hertz_to_mel", "_int4_call", "_int8_call", "_inverse_document_frequency",
+    "_jit_compiled_convolution_op", "_lookup_dense", "_make_output_dense", "_masked_softmax", "_melscale",
+    "_merge_function", "_moments", "_no_sync_calculate_mean_and_var", "_preprocess", "_process_dense_tensor",
+    "_process_inputs", "_remove_timesteps", "_renorm_correction_and_moments", "_reshape_into_groups",
+    "_resize_images", "_resize_volumes", "_scale_values", "_spectrogram", "_standardize_inputs",
+    "_sync_calculate_mean_and_var", "_transform_images", "_transform_value_range", "_translate_inputs",
+    "_update_renorm_statistics", "_verify_and_concat_tensors", "_zoom_inputs", "convolution_op", "get_dropout_mask",
+    "get_dropout_mask_for_cell", "get_recurrent_dropout_mask", "get_recurrent_dropout_mask_for_cell", "inner_loop",
+    "key_dense", "output_dense", "quantized_call", "query_dense", "transform_bounding_boxes", "transform_images",
+    "transform_labels", "transform_segmentation_masks", "transform_single_bounding_box", "transform_single_image",
+    "transform_single_label", "transform_single_segmentation_mask", "value_dense",
 })  # fmt: skip
+# With what Keras calls some of them: rows, rows of sequences, weights, a mask or none, as many inputs as the layer has.
+ROWS, SEQUENCES, WEIGHTS, MASK, INPUTS = "rows", "sequences", "weights", "mask", "inputs"
+GIVEN_INSIDE = {
+    "_apply_scores": (SEQUENCES, SEQUENCES, MASK),
+    "_calculate_scores": (SEQUENCES, SEQUENCES),
+    "_compute_attention": (ROWS, ROWS, ROWS, MASK),
+    "_masked_softmax": (ROWS, MASK),
+    "_merge_function": (INPUTS,),
+    "convolution_op": (ROWS, WEIGHTS),
+}
+# What layers keep of what they are told.
+SETTINGS = frozenset({
+    *OF_ROWS, "layer", "cell", "forward_layer", "backward_layer", "axis", "axes", "dims", "target_shape",
+    "data_format", "merge_mode",
+})  # fmt: skip
+_OF_LAYERS = SETTINGS | INSIDE_CALLS | {OF_OUTPUTS, "compute_mask"}
 _OF_LOSSES = frozenset({"fn", "_fn", "_fn_kwargs", "reduction"})
 _OF_METRICS = frozenset({"update_state", "result", "reset_state", "reset_states", "merge_state", "fn", "_fn"})
 _OF_OPTIMIZERS = frozenset({
@@ -40,6 +76,11 @@ _OF_OPTIMIZERS = frozenset({
     "_internal_apply_gradients", "_backend_apply_gradients", "_backend_update_step", "_clip_gradients", "scale_loss",
     "_resource_apply_dense", "_resource_apply_sparse", "aggregate_gradients", "gradient_transformers",
     "gradient_aggregator", "_transform_gradients", "_transform_unaggregated_gradients", "_aggregate_gradients",
+})  # fmt: skip
+# Of these, what comes before the gradients of the workers are put together, in `apply` and `apply_gradients`.
+BEFORE_UPDATES = frozenset({
+    "compute_gradients", "_compute_gradients", "_get_gradients", "_transform_loss", "scale_loss", "get_scaled_loss",
+    "get_unscaled_gradients",
 })  # fmt: skip
 # What the base classes do not read: classes of the program's that come from these have attributes of their own so.
 _BASES = frozenset({"keras.layers.Layer", "keras.Layer", "keras.losses.Loss", "keras.metrics.Metric"})

@@ -18,7 +18,7 @@ from migrator.analysis.libraries import runtime, tensorflow
 from migrator.analysis.libraries.keras import (
     adapting,
     compiling,
-    inner,
+    heirs,
     layers,
     losses,
     masks,
@@ -33,16 +33,15 @@ from migrator.analysis.libraries.keras.applying import accepted, applied
 from migrator.analysis.libraries.keras.attributes import attribute
 from migrator.analysis.libraries.keras.convention import sample_by_sample, trusted, unseen_layer
 from migrator.analysis.libraries.keras.functions import FUNCTIONS
+from migrator.analysis.libraries.keras.heirs import note_made
 from migrator.analysis.libraries.keras.names import LAYER, LOSS, METRIC, full_name, is_made
 from migrator.analysis.libraries.keras.objects import (
     Methods,
-    arguments_of,
     classes_of,
     is_of,
     kept_otherwise,
     make,
     store_arguments,
-    store_parts,
     told_of_texts,
     unknown_method,
 )
@@ -62,14 +61,15 @@ __all__ = [
     "is_made",
     "kept_otherwise",
     "make",
+    "note_made",
     "store_arguments",
-    "store_parts",
     "trusted",
     "unseen_layer",
 ]
 
 _METHODS: Methods = {
     **objects.METHODS,
+    **heirs.METHODS,
     **compiling.METHODS,
     **masks.METHODS,
     **metrics.METHODS,
@@ -83,8 +83,8 @@ _FILLING = frozenset({"compile", "fit", "train_on_batch", "set_weights", "load_w
 # Of layers of classes that come from these, and have no `call`, the rows tell what they do: they make texts as long as
 # the longest, or look up by indices.
 _BY_THEIR_ROWS = frozenset({"keras.layers.TextVectorization", "keras.layers.Embedding"})
-
-_TOLD_WHAT_TO_DO = frozenset({"keras.layers.Lambda", "keras.layers.Softmax", "keras.layers.UnitNormalization"})
+_SET_INSIDE = "what this layer does is not seen, as the program sets what it keeps for itself"
+_RUNS_INSIDE = "what this layer does is not seen, as its class defines by itself what Keras's code runs there"
 _BY_NAME = re.compile(r"^keras\.activations\.")  # these take each value by itself, or the features of a sample
 
 
@@ -124,17 +124,19 @@ class Keras:
                 made = models.call(self.run, atom, args, node, frame)
             else:
                 made = adapting.with_learned(self.run, atom, layers.call(self.run, atom, args, node, frame))
-            inner.note(self.run, atom, args, made)
+            self._note_ends(atom, args, made)
             return self.run.note_built(args, self.run.note_work(node, made))
 
-    def inner_tensor(self, node: cst.CSTNode) -> Value:
-        """What comes out of a layer of which it is not seen which it is."""
-        return inner.tensor(self.run, None, node)
+    def _note_ends(self, atom: Made | Instance, args: Arguments, made: Value) -> None:
+        """Notes what a layer is given and gives where a model is built of it: `layer.output`."""
+        if self.run.is_symbolic(args):
+            for end, value in zip(objects.ENDS, (*args.positional[:1], made) if args.positional else ()):
+                self.run.heap.store(atom, ("call", end), value)
 
-    def _as_unseen(self, args: Arguments, node: cst.CSTNode) -> Value:
+    def _as_unseen(self, args: Arguments, node: cst.CSTNode, why: str = _SET_INSIDE) -> Value:
         """What a layer gives of which nobody sees what it does."""
         if self.run.is_symbolic(args):
-            return v.unseen("what this layer does is not seen, as the program sets what it keeps for itself")
+            return v.unseen(why)
         return self.run.placing.unknown(args, node)
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -147,7 +149,7 @@ class Keras:
         self.run.note_applied(atom, args, node)
         with self.run.evaluations.entering(atom, args, node):
             made = self._call_layer(atom, args, node, frame)
-            inner.note(self.run, atom, args, made)
+            self._note_ends(atom, args, made)
             return self.run.note_built(args, self.run.note_work(node, made))
 
     def _call_layer(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -160,6 +162,7 @@ class Keras:
         result = self._applied_instance(atom, args, node, frame)
         adapting.note_kept(self.run, atom, self.run.kept_by_layers - known)
         result = adapting.with_learned(self.run, atom, result)
+        heirs.note_penalty(self.run, atom, result, node, frame)
         return masks.left_by(self.run, atom, args, result, node, frame)
 
     def _applied_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -173,23 +176,28 @@ class Keras:
         if outputs is not NOTHING:
             return models.functional(self.run, outputs, args, node, frame)
         path = next((p for p in classes_of(self.run, atom) if p in _BY_THEIR_ROWS), "")
-        if path and objects.is_set_inside(self.run, atom):
+        if path and (objects.is_set_inside(self.run, atom) or heirs.runs_inside(self.run, atom, args, node, frame)):
             return self._as_unseen(args, node)
         if path:
             made = told_of_texts(self.run, atom)
             given = Arguments(args.positional[:1], nodes=args.nodes)
             return self.run.placing.place(ops.lookup(path), path, given, node, made)
         if is_of(self.run, atom, lambda p: bool(LAYER.match(p) or api.makes_model(p))):
-            return self._through_its_functions(atom, args, sample_by_sample(self.run, args), node, frame)
+            return self._as_its_layer(atom, args, node, frame)
         return self.run.placing.unknown(args, node)
 
-    def _through_its_functions(
-        self, atom: Instance, args: Arguments, result: Value, node: cst.CSTNode, frame: Frame
-    ) -> Value:
-        """What a layer of Keras's gives that an object's class comes from: the functions that it was told, or was
-        set, are run on the rows; what a Lambda does, or along which axis a Softmax goes, is not seen."""
-        if is_of(self.run, atom, _TOLD_WHAT_TO_DO.__contains__):
+    def _as_its_layer(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """What the layer of Keras's gives that an object's class comes from: the functions that it was told, or was
+        set, are run on the rows."""
+        if heirs.runs_inside(self.run, atom, args, node, frame):
+            return self._as_unseen(args, node, _RUNS_INSIDE)
+        layer = heirs.as_layer(self.run, atom)
+        if layer is None and heirs.is_told_unseen(self.run, atom):
             return self._as_unseen(args, node)
+        if layer is not None and heirs.is_followed(layer.path):
+            result = layers.call(self.run, layer, args, node, frame)
+        else:
+            result = sample_by_sample(self.run, args)
         for name in sorted(objects.kept_otherwise(self.run, atom)):
             function = self.run.heap.load(atom, name)
             if any(not (isinstance(each, v.External) and _BY_NAME.match(each.path)) for each in function):
@@ -249,11 +257,8 @@ class Keras:
             return models.functional(self.run, outputs, args, node, frame)
         classes = classes_of(self.run, atom)
         if any(name.endswith("Cell") for name in classes):
+            if heirs.runs_inside(self.run, atom, args, node, frame):
+                return self._as_unseen(args, node, _RUNS_INSIDE)
             states = Arguments(args.positional[1:])
             return v.of(Tuple((sample_by_sample(self.run, args), sample_by_sample(self.run, states))))
-        for path in classes:
-            row = ops.lookup(path)
-            if row is not None:
-                result = self.run.placing.place(row, path, args, node, arguments_of(self.run, atom))
-                return self._through_its_functions(atom, args, result, node, frame)
-        return self._through_its_functions(atom, args, sample_by_sample(self.run, args), node, frame)
+        return self._as_its_layer(atom, args, node, frame)

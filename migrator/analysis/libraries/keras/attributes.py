@@ -10,7 +10,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries import tensorflow
-from migrator.analysis.libraries.keras import compiling, inner, metrics, penalties
+from migrator.analysis.libraries.keras import compiling, metrics, models, penalties
 from migrator.analysis.libraries.keras.convention import trusted
 from migrator.analysis.libraries.keras.names import BASES, METRIC, SYMBOLIC
 from migrator.analysis.libraries.keras.objects import ENDS, is_of, original_of, told_of, unseen_maker
@@ -77,10 +77,20 @@ def _end(run: Run, atom: v.Atom, name: str) -> Value:
     maker = unseen_maker(run, atom)
     if isinstance(atom, Made) and maker is not None:
         return trusted(run, maker, told_of(atom), Arguments([symbolic]))
-    if name in _ENDS and not is_of(run, atom, lambda p: bool(api.makes_model(p) or api.is_model_class(p))):
-        return inner.tensor(run, atom, atom.site.node) if isinstance(atom, (Made, Instance)) else symbolic
+    if is_one and _ENDS.get(name, name) == "outputs":
+        built = models.built(run, atom)
+        return _listed(run, built) if name in ENDS else built
     known = run.heap.load(atom, ("end", _ENDS.get(name, name)))
+    if known is NOTHING and name in _ENDS:
+        known = _of_call(run, atom, _ENDS[name])
     return (_listed(run, known) if name in ENDS else known) if known is not NOTHING else symbolic
+
+
+def _of_call(run: Run, atom: v.Atom, end: str) -> Value:
+    """What a layer is given, or gives, in the model that it is a part of."""
+    known = run.heap.load(atom, ("call", end))
+    owners = run.sequences.get(atom, ()) if end == "outputs" else ()
+    return v.join_all([known, *(models.built(run, owner, atom) for owner in owners)])
 
 
 def _layers_in(run: Run, atom: v.Atom) -> Value | None:

@@ -83,9 +83,19 @@ def _metric(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     return v.of(Made("keras.metrics.Metric", Site(node, frame.context)))
 
 
+def _regularizer(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`keras.regularizers.get(identifier)`: what is one already, or one of Keras's by its name."""
+    given = args.get("identifier", 0)
+    if given is None:
+        return v.unseen("which regularizer this is cannot be seen")
+    is_name = isinstance(given.constant, str) and not given.objects
+    return v.of(Made("keras.regularizers.Regularizer", Site(node, frame.context))) if is_name else given
+
+
 FUNCTIONS: dict[str, Callable[[Run, Arguments, cst.CSTNode, Frame], Value]] = {
     "keras.activations.get": _activation,
     "keras.metrics.get": _metric,
+    "keras.regularizers.get": _regularizer,
     "keras.metrics.deserialize": _metric,
     "keras.utils.unpack_x_y_sample_weight": _unpacked,
     **dict.fromkeys(SYMBOLIC, _input),

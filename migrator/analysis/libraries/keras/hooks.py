@@ -45,7 +45,7 @@ _FOLLOWED_OF_CLASSES = frozenset({
 })  # fmt: skip
 # What Keras's code reads, whatever a class has of its own: that may come to Keras's by `super()`.
 _READ_ALWAYS = frozenset({run_by_keras.OPTIMIZER, "reduction"})
-_ROWS = Value(Data(Sharded(0), least=2))
+ROWS_OF_BATCH = Value(Data(Sharded(0), least=2))
 
 
 class Hook(NamedTuple):
@@ -147,7 +147,7 @@ def _is_followed(run: Run, hook: Hook, value: Value, node: cst.CSTNode) -> bool:
     if frame is None:
         return True  # packages' own
     if hook.name == run_by_keras.OF_OUTPUTS:
-        penalties.note_of_outputs(run, value, _ROWS if run.cuts else NUMBER, node, frame)
+        penalties.note_of_outputs(run, value, ROWS_OF_BATCH if run.cuts else NUMBER, node, frame)
         return True
     if hook.kind == run_by_keras.LOSS and hook.name == "fn" and isinstance(hook.of, Made):
         return True  # see Objects.own_call
@@ -156,13 +156,16 @@ def _is_followed(run: Run, hook: Hook, value: Value, node: cst.CSTNode) -> bool:
     return takes_rows_apart(run, activation(value), node, frame)
 
 
-def takes_rows_apart(run: Run, function: Value, node: cst.CSTNode, frame: Frame) -> bool:
+def takes_rows_apart(
+    run: Run, function: Value, node: cst.CSTNode, frame: Frame, given: Arguments | None = None
+) -> bool:
     """Whether a function, or layer, of what Keras runs makes a row of each row, and of no other."""
+    given = Arguments([ROWS_OF_BATCH]) if given is None else given
     if function.data is not None and isinstance(function.data.placement, Unknown):
         return False
     if any(isinstance(atom, (Made, Instance)) for atom in function):
-        made = run.calls.call(function.without_data(), Arguments([_ROWS]), node, frame)
+        made = run.calls.call(function.without_data(), given, node, frame)
     else:
-        made = applied(run, function.without_data(), Arguments([_ROWS]), node, frame)
+        made = applied(run, function.without_data(), given, node, frame)
     leaves = list(run.objects.leaves(made))
     return bool(leaves) and all(d.placement == Sharded(0) and not d.needs and not d.whole for d in leaves)

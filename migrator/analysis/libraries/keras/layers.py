@@ -12,13 +12,14 @@ from migrator.analysis import ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries.keras import masks, penalties
+from migrator.analysis.libraries.keras import heirs, masks, penalties
 from migrator.analysis.libraries.keras.applying import applied
 from migrator.analysis.libraries.keras.convention import sample_by_sample, trusted
 from migrator.analysis.libraries.keras.names import LAYER
 from migrator.analysis.libraries.keras.objects import arguments_of
 from migrator.analysis.placement import Unknown
-from migrator.analysis.values import NONE, NUMBER, Data, Instance, Made, Value
+from migrator.analysis.values import NONE, NOTHING, NUMBER, Container, Data, Instance, Made, Tuple, Value
+from migrator.facts.names import api
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _OF_EQUAL_RANK = frozenset(
 _EMBEDDING = "keras.layers.Embedding"  # a vector for each number
 # What makes a layer give several tensors.
 _SEVERAL = ("return_state", "return_attention_scores")
+_STACK = "keras.layers.StackedRNNCells"
 _WRAPPERS = frozenset({"Bidirectional", "TimeDistributed", "RNN", "Wrapper"})
 
 
@@ -109,8 +111,8 @@ def _wrapped(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Fr
     """A layer around another one: that one runs, on what has one axis less or more."""
     inner = arguments_of(run, atom).get("layer", 0) or arguments_of(run, atom).get("cell", 0)
     masked = masks.given(run, args)
-    if inner is not None and any(isinstance(a, Instance) for a in inner):
-        result = run.calls.call(inner, Arguments(args.positional[:1], rest=NUMBER), node, frame)
+    for layer in _inside(run, inner):
+        result = _inner(run, layer, args, node, frame)
         lost = next((d for d in v.contents(result) if isinstance(d.placement, Unknown) or d.needs), None)
         if lost is not None:
             return Value(Data(Unknown("the layer inside works on the batch as a whole"), needs=lost.needs))
@@ -122,6 +124,32 @@ def _wrapped(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Fr
     if isinstance(made, Made) and masks.ended_by(made.path, arguments_of(run, made)):
         return v.mapped(result, lambda d: replace(d, masked=False))
     return result
+
+
+def _inside(run: Run, layers: Value | None) -> Iterator[v.Atom]:
+    """The layers that one is around, of lists and stacks of cells each."""
+    for atom in layers if layers is not None else ():
+        if isinstance(atom, (Container, Tuple)):
+            yield from _inside(run, run.objects.parts(v.of(atom)))
+        elif isinstance(atom, Made) and atom.path == _STACK:
+            yield from _inside(run, arguments_of(run, atom).get("cells", 0))
+        else:
+            yield atom
+
+
+def _inner(run: Run, layer: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """What a layer inside gives, as far as it runs code of the program's."""
+    given = Arguments(args.positional[:1])
+    if isinstance(layer, Instance):
+        if not heirs.starts_apart(run, layer, node, frame):
+            return v.unseen("the states that a cell starts with are not seen to be each row's own")
+        return run.calls.call(v.of(layer), Arguments(given.positional, rest=NUMBER), node, frame)
+    if not isinstance(layer, Made):
+        return NOTHING
+    if layer.path == "keras.layers.Lambda" or api.makes_model(layer.path) or layer.path.rpartition(".")[2] in _WRAPPERS:
+        return run.calls.call(v.of(layer), given, node, frame)
+    functions = _activations(layer.path, arguments_of(run, layer))
+    return v.join_all([applied(run, function, given, node, frame) for function in functions])
 
 
 def _activations(path: str, made: Arguments) -> Iterator[Value]:

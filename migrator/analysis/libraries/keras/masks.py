@@ -15,7 +15,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries.keras.names import LAYER
+from migrator.analysis.libraries.keras.names import LAYER, PLAIN
 from migrator.analysis.libraries.keras.objects import Methods, arguments_of, classes_of, is_of, unknown_method
 from migrator.analysis.values import NONE, NOTHING, Data, Instance, Made, Value
 from migrator.records import replace
@@ -28,7 +28,6 @@ ATTRIBUTE = "_keras_mask"
 _RECURRENT = re.compile(r"keras\.layers\.(?:LSTM|GRU|SimpleRNN|RNN|ConvLSTM\dD|Bidirectional)$")
 _POOLING = re.compile(r"keras\.layers\.(?:Flatten$|Global\w+Pooling)")
 _MAKING = re.compile(r"keras\.layers\.(?:Masking|(?:Reversible)?Embedding)$")
-_PLAIN = frozenset({"keras.layers.Layer", "keras.Layer"})
 
 
 def ended_by(path: str, made: Arguments) -> bool:
@@ -110,7 +109,7 @@ def _hands_on(run: Run, atom: Instance) -> bool:
     if supports is not NOTHING:
         return supports.constant is not False
     made = Arguments([], {"return_sequences": _told(run, atom, "return_sequences")})
-    layers = [path for path in classes_of(run, atom) if LAYER.match(path) and path not in _PLAIN]
+    layers = [path for path in classes_of(run, atom) if LAYER.match(path) and path not in PLAIN]
     return bool(layers) and not any(ended_by(path, made) for path in layers)
 
 

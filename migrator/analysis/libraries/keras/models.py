@@ -121,6 +121,26 @@ def sequential(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame
     return value
 
 
+def built(run: Run, atom: v.Atom, last: v.Atom | None = None) -> Value:
+    """The Keras tensor that a model of layers one after the other leads to, or one of its layers."""
+    value = Value(Data(Sharded(0), symbolic=True, least=2))
+    node = atom.site.node if isinstance(atom, (Made, Instance)) else None
+    if node is None or node not in run.tree.order:
+        return value
+    frame, built_in = run.frames[run.tree.module_of(node)], set(run.built_in)
+    keys = [k for k in run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "layer"]
+    if not all(isinstance(k[1], int) for k in keys):
+        value = sequential(run, atom, Arguments([value]), node, frame)
+    else:
+        for key in sorted(keys, key=lambda k: k[1]):
+            layer = run.heap.load(atom, key)
+            value = _through(run, layer, value, None, node, frame)
+            if last is not None and last in layer:
+                break
+    run.built_in.intersection_update(built_in)  # of the model that is meant here they are parts as before
+    return value
+
+
 def _through(run: Run, layer: Value, value: Value, training: Value | None, node: cst.CSTNode, frame: Frame) -> Value:
     if any(isinstance(a, Made) and a.path in (*SYMBOLIC, "keras.layers.InputLayer") for a in layer):
         return value

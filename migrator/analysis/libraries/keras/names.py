@@ -7,6 +7,8 @@ import re
 from migrator.facts.names import api
 
 LAYER = re.compile(r"^keras\.layers\.(?:experimental\.(?:preprocessing\.)?)?[A-Z]\w*$|^keras\.Layer$")
+# What has no code of its own that would run on a batch.
+PLAIN = frozenset({"keras.layers.Layer", "keras.Layer"})
 LOSS = re.compile(r"^keras\.losses\.[A-Z]\w*$")
 METRIC = api.METRIC_CLASS
 # How the names of classes begin that classes of the program are derived from.

@@ -14,7 +14,6 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import tensorflow
 from migrator.analysis.libraries.keras.names import BASES
-from migrator.analysis.libraries.python import defaults
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ROWS, Sharded
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Data, Instance, Made, Site, Value
@@ -39,6 +38,8 @@ _ACTIVATIONS = frozenset({"activation", "recurrent_activation"})
 # Layers that put their outputs through no function unless they are told one, which comes behind so many arguments.
 _LINEAR_UNTOLD = re.compile(r"^keras\.layers\.(?:Einsum)?Dense$|^keras\.layers\.\w*Conv\dD(?:Transpose)?$")
 _BEFORE_ACTIVATION = 4
+# Where layers take their function without its name.
+_FUNCTION_AT = {"keras.layers.Dense": 1, "keras.layers.Activation": 0}
 _TOLD_OF_TEXTS = (("output_mode", 4), ("output_sequence_length", 5))
 _TOLD_OF_MASKS, _BEFORE_THESE = ("mask_zero", "return_sequences"), 4
 
@@ -89,8 +90,8 @@ def kept_otherwise(run: Run, atom: v.Atom) -> frozenset[str]:
 def _store_activation(run: Run, atom: v.Atom, args: Arguments) -> None:
     """The functions that a layer of Keras's keeps, of their names as well; none is the linear one."""
     for name in kept_otherwise(run, atom):
-        is_dense = name == "activation" and is_of(run, atom, lambda p: p == "keras.layers.Dense")
-        given = args.get(name, 1 if is_dense else None)
+        places = [_FUNCTION_AT[path] for path in classes_of(run, atom) if path in _FUNCTION_AT]
+        given = args.get(name, min(places) if places and name == "activation" else None)
         if given is None and args.rest is NOTHING and len(args.positional) <= _BEFORE_ACTIVATION:
             given = NONE if name == "activation" and is_of(run, atom, _LINEAR_UNTOLD.match) else None
         if given is not None:
@@ -127,12 +128,20 @@ def arguments_of(run: Run, atom: v.Atom) -> Arguments:
 
 
 def _add_layers(run: Run, atom: v.Atom, layers: Value) -> None:
-    run.sequentials[atom] = None
     items = run.objects.sequence_items(layers)
     if items is None:
         run.heap.store(atom, ("layer", None), run.objects.parts(layers))
+        _note_in(run, atom, run.objects.parts(layers))
     for i, item in enumerate(items or ()):
         run.heap.store(atom, ("layer", i), item)
+        _note_in(run, atom, item)
+
+
+def _note_in(run: Run, atom: v.Atom, layers: Value) -> None:
+    """Notes of layers which model they are in."""
+    for layer in layers:
+        if isinstance(layer, (Made, Instance)):
+            run.sequences[layer][atom] = None
 
 
 def told_of_texts(run: Run, atom: v.Atom) -> Arguments:
@@ -218,17 +227,6 @@ def unknown_method(run: Run, atom: Made | Instance, args: Arguments, node: cst.C
     return run.placing.unknown(args, node)
 
 
-def _init(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """`super().__init__(…)` of a class of the program."""
-    reduction = args.get("reduction")
-    if reduction is not None:
-        run.heap.store(atom, ("argument", "super reduction"), reduction)
-    note_told(run, atom, args)
-    store_parts(run, atom, args)
-    defaults.made_with(run, atom, args, node, frame)
-    return NONE
-
-
 def _add(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`model.add(layer)`"""
     if is_of(run, atom, lambda p: p in api.SEQUENTIAL) and args.positional:
@@ -236,9 +234,9 @@ def _add(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
         # Which layer stands where is known by the place in the text.
         known = {id(node): k for k in layers for _ in (0,) if run.heap.load(atom, ("added", k)).constant == id(node)}
         key = known.get(id(node), ("layer", len(layers)))
-        run.sequentials[atom] = None
         run.heap.store(atom, ("added", key), v.constant(id(node)))
         run.heap.store(atom, key, args.positional[0])
+        _note_in(run, atom, args.positional[0])
         return NONE
     return unknown_method(run, atom, args, node)
 
@@ -254,11 +252,33 @@ def _add_weight(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTN
 
 def _get_layer(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     name = args.get("name", 0)
-    named = _named(run, name.constant) if name is not None and isinstance(name.constant, str) else []
+    known = name.constant if name is not None and isinstance(name.constant, str) else ""
+    held = _held(run, atom)
+    if held:
+        return Value(None, frozenset(_of_name(run, held, known) or held))
+    named = _named(run, known) if known else []
     if named and isinstance(atom, Made) and unseen_maker(run, atom) is None:
         return Value(None, frozenset(named))
     is_built = run.heap.load(atom, ("end", "outputs")) is not NOTHING
     return Value(Data(layer=True, maker=unseen_maker(run, atom), built=is_built))
+
+
+def _held(run: Run, atom: v.Atom) -> list[v.Atom]:
+    """The layers of a Sequential, where all of them are seen."""
+    if not is_of(run, atom, lambda p: p in api.SEQUENTIAL):
+        return []
+    keys = [k for k in run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "layer"]
+    held = [x for x in (run.heap.load(atom, key) for key in keys) if not (x.data is not None and x.data.symbolic)]
+    is_seen = all(x.data is None and all(isinstance(o, (Made, Instance)) for o in x) for x in held)
+    return [layer for x in held for layer in x] if is_seen else []
+
+
+def _of_name(run: Run, layers: list[v.Atom], name: str) -> list[v.Atom]:
+    """Those that were made with the name, where all of another one tell theirs."""
+    told = {layer: arguments_of(run, layer).get("name") for layer in layers}
+    found = [layer for layer, given in told.items() if given is not None and given.constant == name]
+    is_sure = all(isinstance(layer, Made) and (x is None or isinstance(x.constant, str)) for layer, x in told.items())
+    return found if is_sure else []
 
 
 def _named(run: Run, name: str) -> list[Made]:
@@ -301,7 +321,6 @@ def _initial_state(run: Run, atom: Made | Instance, args: Arguments, node: cst.C
 
 METHODS: Methods = {
     "get_initial_state": _initial_state,
-    "__init__": _init,
     "add": _add,
     "add_weight": _add_weight,
     "add_variable": _add_weight,

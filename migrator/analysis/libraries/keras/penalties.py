@@ -24,7 +24,19 @@ def note_of_outputs(run: Run, regularizer: Value | None, outputs: Value, node: c
     """Keras divides what a regulariser gives for the outputs of a layer by the rows: of a sum it makes a mean."""
     if regularizer is None or regularizer.is_none:
         return
-    penalty = _penalty(run, regularizer, outputs, node, frame)
+    _note(run, _penalty(run, regularizer, outputs, node, frame))
+
+
+def note_of_property(run: Run, losses: Value) -> None:
+    """What a class of the program's gives as its `losses`, which Keras adds to that of the model."""
+    for data in run.objects.leaves(losses):
+        if data.needs or not (data.is_replicated or data.placement == Partial("mean")):
+            _note(run, Unknown("what the property `losses` of a class gives is no mean over the batch"))
+        elif not data.is_replicated:
+            _note(run, Partial("mean"))
+
+
+def _note(run: Run, penalty: Partial | Unknown) -> None:
     run.heap.store(_EVERY_MODEL, "activity penalties", Value(Data(penalty)))
     run.reductions.add("mean")
     if penalty == Partial("mean") and "mean" in run.plan.reductions:
