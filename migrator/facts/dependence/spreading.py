@@ -2,6 +2,7 @@
 
 Each value remembers when it got each of its marks: later than the values from which it took them. So marks that are
 taken back are followed in the order in which they came, and end wherever a value has its own from another one as early.
+Where they do not end soon, what is left of them is spread anew: that takes as long as is left, and looks at no source.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from heapq import heapify, heappop, heappush
 from migrator.facts.dependence import DECIDING, Dependence, Key
 
 Marks = int  # any number of them, joined by "|"
+
+# So many sources are looked at to take marks back, for each value that has any, before all are spread anew.
+_MOST_SOURCES = 0.25
 
 
 class Spread:
@@ -106,9 +110,11 @@ class Spread:
         asked = {time: (number, mark) for number in changed for time, mark in came[number]}
         queue = list(asked)
         heapify(queue)
-        while queue:
+        left = _MOST_SOURCES * len(marks)
+        while queue and left >= 0:
             time = heappop(queue)
             number, mark = asked[time]
+            left -= len(sources[number])
             gone = mark & ~given(number, mark, time)
             if not gone:
                 continue
@@ -120,6 +126,10 @@ class Spread:
                     if at > time and mark & passed and at not in asked:
                         asked[at] = user, mark
                         heappush(queue, at)
+        if left < sum(len(sources[number]) for number in changed):
+            self.marks, self._came = {}, {}
+            self.add(origins.items(), closed, agreed)
+            return
         now = self._time + 1
         self.add([(number, given(number, -1, now)) for number in changed], closed, agreed)
 
