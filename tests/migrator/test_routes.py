@@ -11,7 +11,7 @@ import pytest
 
 from migrator.facts.decisions.marks import EVERY, PASSED, TAKEN, Mark
 from migrator.facts.decisions.routes import End, Routes
-from migrator.facts.dependence import Dependence, Key, Way, spreading
+from migrator.facts.dependence import Dependence, Key, Way
 from migrator.facts.dependence.graph import Graph
 from migrator.facts.dependence.spreading import Marks, Spread
 
@@ -99,12 +99,7 @@ def test_each_mark_is_passed_on_whatever_stands_beside_it() -> None:
 
 
 @pytest.mark.parametrize("seed", range(200))
-@pytest.mark.parametrize("most", [0.25, 1000])
-def test_what_is_taken_back_leaves_what_a_new_spread_finds(
-    seed: int, most: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However much of it is followed, before all is spread anew."""
-    monkeypatch.setattr(spreading, "_MOST_SOURCES", most)
+def test_what_is_taken_back_leaves_what_a_new_spread_finds(seed: int) -> None:
     program = _Program(seed)
     kept = program.spread(program.origins, (), ())
     for turn, (settled, agreed) in enumerate(program.settling()):

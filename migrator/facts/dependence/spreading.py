@@ -15,9 +15,6 @@ from migrator.facts.dependence import DECIDING, Dependence, Key
 
 Marks = int  # any number of them, joined by "|"
 
-# So many sources are looked at to take marks back, for each value that has any, before all are spread anew.
-_MOST_SOURCES = 0.25
-
 
 class Spread:
     """The marks of all values, by their numbers. `passed[way][marks]`: what enters another value in that way, of each
@@ -110,14 +107,14 @@ class Spread:
         asked = {time: (number, mark) for number in changed for time, mark in came[number]}
         queue = list(asked)
         heapify(queue)
-        left = _MOST_SOURCES * len(marks)
+        left = len(marks)  # of the sources that may be looked at in vain, before all is spread anew
         while queue and left >= 0:
             time = heappop(queue)
             number, mark = asked[time]
-            left -= len(sources[number])
             gone = mark & ~given(number, mark, time)
             if not gone:
                 continue
+            left -= len(sources[number])
             changed.add(number)
             self._lose(number, gone)
             for user, way in edges[number]:
@@ -126,7 +123,7 @@ class Spread:
                     if at > time and mark & passed and at not in asked:
                         asked[at] = user, mark
                         heappush(queue, at)
-        if left < sum(len(sources[number]) for number in changed):
+        if left < 0:
             self.marks, self._came = {}, {}
             self.add(origins.items(), closed, agreed)
             return
