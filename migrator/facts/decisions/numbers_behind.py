@@ -62,6 +62,7 @@ class NumbersBehind:
         self.gathering = gathering
         self.divisors = divisors
         self._combined_before: dict[cst.BaseExpression, bool] = {}
+        self._sent: dict[cst.BaseExpression, bool] = {}
 
     def agree_on(self, place: cst.BaseExpression) -> list[LocalNumber]:
         """The numbers to combine so that the place is the same on all workers; where that cannot be, the place."""
@@ -159,6 +160,11 @@ class NumbersBehind:
     def _can_be_sent(self, node: cst.BaseExpression) -> bool:
         """Whether it is a value of its own, and not the function that a call runs, an iterator, a dataset or a time
         that is no number yet; where the workers meet, and not in what a dataset runs by itself."""
+        if node not in self._sent:
+            self._sent[node] = self._is_sent(node)
+        return self._sent[node]
+
+    def _is_sent(self, node: cst.BaseExpression) -> bool:
         parent = self.tree.parent.get(node)
         is_called = isinstance(parent, cst.Call) and parent.func is node
         is_moment = isinstance(node, cst.Call) and any(name in MOMENTS for name in self.resolver.public(node.func))

@@ -74,13 +74,15 @@ class TapedLosses:
 
     def goes_back_through(self, binding: Binding) -> bool:
         """Whether a tape goes back through the name: the loss itself must stay this worker's until then."""
-        return binding in self.differentiated or any(
-            name.value == binding.name and self.tree.order[name] > self.tree.order[binding.node]
-            for call in self.tree.calls
-            if self.training.flow.is_tape_call(call)
-            for arg in call.args
-            for name in self.tree.names_in(arg.value)
-        )
+        is_asked_later = self._asked_last.get(binding.name, -1) > self.tree.order[binding.node]
+        return binding in self.differentiated or is_asked_later
+
+    @cached_property
+    def _asked_last(self) -> dict[str, int]:
+        """By names, where tapes are asked for gradients with them last."""
+        asked = (arg for call in self.tree.calls if self.training.flow.is_tape_call(call) for arg in call.args)
+        names = (name for arg in asked for name in self.tree.names_in(arg.value))
+        return {n.value: self.tree.order[n] for n in sorted(names, key=self.tree.order.__getitem__)}
 
     def is_under_tape(self, key: Key) -> bool:
         node = key.node if isinstance(key, Binding) else key

@@ -2,6 +2,7 @@
 
 Each value remembers when it got each of its marks: later than the values from which it took them. So marks that are
 taken back are followed in the order in which they came, and end wherever a value has its own from another one as early.
+Where they do not end soon, what is left of them is spread anew: that takes as long as is left, and looks at no source.
 """
 
 from __future__ import annotations
@@ -106,12 +107,14 @@ class Spread:
         asked = {time: (number, mark) for number in changed for time, mark in came[number]}
         queue = list(asked)
         heapify(queue)
-        while queue:
+        left = len(marks)  # of the sources that may be looked at in vain, before all is spread anew
+        while queue and left >= 0:
             time = heappop(queue)
             number, mark = asked[time]
             gone = mark & ~given(number, mark, time)
             if not gone:
                 continue
+            left -= len(sources[number])
             changed.add(number)
             self._lose(number, gone)
             for user, way in edges[number]:
@@ -120,6 +123,10 @@ class Spread:
                     if at > time and mark & passed and at not in asked:
                         asked[at] = user, mark
                         heappush(queue, at)
+        if left < 0:
+            self.marks, self._came = {}, {}
+            self.add(origins.items(), closed, agreed)
+            return
         now = self._time + 1
         self.add([(number, given(number, -1, now)) for number in changed], closed, agreed)
 
