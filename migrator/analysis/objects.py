@@ -370,6 +370,8 @@ class Objects:
                 self.run.heap.store(atom, _key(index), value)
             elif isinstance(atom, Method) and namespaces.is_namespace(atom):
                 namespaces.store(self.run, atom, index, value, node)
+            elif isinstance(atom, Method):  # `loss._fn_kwargs["axis"] = 0`
+                hooks.note(self.run, atom.owner, atom.name, value, node)
             elif isinstance(atom, External):
                 self.run.heap.store(atom, None, value)
             elif isinstance(atom, Instance):
