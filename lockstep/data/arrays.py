@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from lockstep.collectives.world import backend
 from lockstep.data import validation_rows
 from lockstep.data.cuts import note_cut, refuse_cut
-from lockstep.data.leaves import leaves_of, length, mapped, rows_of
+from lockstep.data.leaves import ListedRows, leaves_of, length, mapped, rows_of
 from lockstep.data.random_state import note_arrays
 from lockstep.data.row_weights import note_shard
 from lockstep.data.same_batch import agree_on_rows
@@ -68,12 +67,8 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
 
 
 def _own_rows(leaf: Any, indices: Any) -> Any:
-    """The rows with these indices; of a list of numbers, an array, as Keras makes of it: `fit` knows that again."""
-    if isinstance(leaf, (list, tuple)):
-        with suppress(ValueError):  # rows of unequal lengths
-            made = np.asarray(leaf)
-            leaf = made if made.dtype.kind in "bifu" else leaf
-    return rows_of(leaf, indices)
+    rows = rows_of(leaf, indices)
+    return ListedRows(rows) if type(rows) is list else rows
 
 
 def _check_parts(samples: int, batch_size: int | None, size: int) -> None:

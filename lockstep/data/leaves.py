@@ -119,6 +119,10 @@ def mapped(value: Any, function: Callable[[Any], Any], whole: Collection[str] = 
     return function(value)
 
 
+class ListedRows(list):  # type: ignore[type-arg]
+    """A rank's rows of a list of Python's: the same as that, and known again where `fit` is given it."""
+
+
 def rows_of(array: Any, indices: Any) -> Any:
     """The rows of one array, of whatever kind, that have these int64 indices; of a sparse tensor, each once."""
     if hasattr(array, "iloc"):

@@ -31,6 +31,7 @@ import tensorflow as tf
 from lockstep.collectives.reduction import all_reduce
 from lockstep.collectives.world import backend
 from lockstep.data.cuts import cuts_of, is_cut_to_be_gathered
+from lockstep.data.leaves import ListedRows
 from lockstep.data.validation_rows import with_whole_validation
 from lockstep.script import evaluation, which_keras
 from lockstep.script.metrics import each, is_whole
@@ -65,7 +66,9 @@ class _Shard:
         self.leaves_out = self.is_gathered and counting is not None
         self._local_batch = local_batch
         self._length = _length(leaves[0]) if leaves else -1
-        self._parts = [weakref.ref(leaf) for leaf in leaves if not isinstance(leaf, (list, tuple))]
+        self._parts = [
+            weakref.ref(leaf) for leaf in leaves if isinstance(leaf, ListedRows) or not isinstance(leaf, (list, tuple))
+        ]
 
     def is_given(self, x: Any) -> bool:
         """Whether `fit` was given arrays of this shard."""
@@ -200,6 +203,8 @@ def _with_bases(x: Any) -> list[Any]:
     """The arrays in nested lists, tuples and dicts, and those that they are views of."""
     if isinstance(x, dict):
         return [leaf for value in x.values() for leaf in _with_bases(value)]
+    if isinstance(x, ListedRows):
+        return [x]
     if isinstance(x, (list, tuple)):
         return [leaf for value in x for leaf in _with_bases(value)]
     if not getattr(x, "shape", None):
