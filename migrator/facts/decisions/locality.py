@@ -29,6 +29,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Function
 from migrator.facts.program.patterns import compared_by
 from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.training.gradients import sources_of
 from migrator.facts.training.sites import Training
 from migrator.worklist import Worklist
 
@@ -286,17 +287,21 @@ class Locality:
         return set(map(self.dependence.number, self._agreed))
 
     def _lets_in(self, number: int) -> bool:
-        """Gradients that reach an update come reduced to those who read them, be it out of what holds local numbers,
-        too; others are of a worker's rows."""
+        """Gradients of weights come reduced to those who read them, be it out of what holds local numbers, too; those
+        of a batch are of a worker's rows."""
         found = self._open.get(number)
         if found is None:
             user, flow = self.dependence.keys[number], self.training.flow
             if isinstance(user, cst.Call):
-                found = not flow.is_tape_call(user) or user not in self._reduced
+                found = not flow.is_tape_call(user) or self._is_of_rows(user)
             else:
                 found = not (isinstance(user, (cst.Attribute, cst.Subscript)) and flow.gives_gradients(user))
             self._open[number] = found
         return found
+
+    def _is_of_rows(self, call: cst.Call) -> bool:
+        sources = sources_of(call)
+        return call not in self._reduced and sources is not None and self.losses.is_rows(sources)
 
     def _link_choices(self, number: int, marks: Marks) -> None:
         """Once a condition is local, what is bound under it is chosen by it; unless consequences follow, for which
