@@ -84,6 +84,12 @@ def _of_each(run: Run, iterated: Value, item: Value, *, is_alone: bool) -> Value
     )
 
 
+def are_rows(run: Run, counted: Made) -> bool:
+    """Whether what `enumerate` goes through are the rows of a worker's part of a batch."""
+    given = run.heap.load(counted, 0)
+    return given.data is not None and given.data.placement == Sharded(0) and not given.data.needs
+
+
 def may_lose_form(given: Iterable[Data]) -> bool:
     """Whether such a list is among them that may have no item, where the workers do not share a batch evenly: 0 is its
     sum then, and no float."""

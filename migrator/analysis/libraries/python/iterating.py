@@ -11,7 +11,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import ROWS, Partial, Shape, Sharded
+from migrator.analysis.placement import ALL_GATHER, ROWS, Partial, Shape, Sharded, Unknown
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.records import replace
 
@@ -28,6 +28,9 @@ _SAME = frozenset({
 # They give the leaves of what is nested: of a dictionary what it holds, and not its keys.
 _FLATTENING = frozenset({"tensorflow.nest.flatten", "tree.flatten", "keras.tree.flatten"})
 _DEEPEST_STRUCTURE = 5
+
+# Of a worker's rows, each counts its own from zero.
+_OWN_COUNT = Value(Data(Unknown("each worker counts the rows of its own part from zero", ALL_GATHER), rank=0))
 
 
 def _lazy(kind: str) -> Handler:
@@ -66,7 +69,8 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
         return NOTHING if NOTHING in elements else v.of(Tuple(tuple(elements)))
     if kind == "enumerate":
         element = run.objects.elements(given[0], reader, node) if given else NUMBER
-        return NOTHING if element is NOTHING else v.of(Tuple((v.COUNT, element)))
+        counter = _OWN_COUNT if one_each.are_rows(run, atom) else v.COUNT
+        return NOTHING if element is NOTHING else v.of(Tuple((counter, element)))
     if kind in ("map", "filter"):
         items = [run.objects.elements(x, reader, node) for x in given[1:]]
         if NOTHING in items:
