@@ -60,10 +60,14 @@ class Filled:
 
     @cached_property
     def _keeps_what_it_makes(self) -> bool:
-        """Whether the forward pass of any model or layer sets attributes, which what it drops may stand in."""
-        kept = (b.node for bindings in self.run.tree.attributes.values() for b in bindings)
-        functions = (self.run.tree.function_of(node) for node in kept)
-        return any(f is not None and f.name.value not in ("__init__", "build") for f in functions)
+        """Whether the forward pass of any model or layer may keep something, which what it drops may stand in: it sets
+        attributes, or calls what gives nothing that it uses, as `self.kept.append(z)`."""
+        tree = self.run.tree
+        setting = (tree.function_of(b.node) for bindings in tree.attributes.values() for b in bindings)
+        if any(f is not None and f.name.value not in ("__init__", "build") for f in setting):
+            return True
+        calling = (tree.function_of(line) for line in tree.all_of(cst.Expr) if isinstance(line.value, cst.Call))
+        return any(f is not None and f.name.value in ("call", "__call__") for f in calling)
 
     @cached_property
     def _order(self) -> dict[cst.CSTNode, int]:

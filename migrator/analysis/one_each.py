@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ALL_GATHER, ROWS, Sharded, Unknown
-from migrator.analysis.values import NOTHING, Atom, Container, Data, External, Function, Made, Method, Tuple, Value
+from migrator.analysis.values import NOTHING, Atom, Container, Data, External, Function, Made, Method, Value
 from migrator.facts.program.tree import nodes_in
 from migrator.records import replace
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _COUNTED = "python.enumerate"
 _MAP = "python.map"
+_SAME = "python.same"
 _COMPUTING = frozenset({
     "builtins.int", "builtins.float", "builtins.str", "builtins.bool", "builtins.abs", "builtins.round", "builtins.pow",
     "builtins.ord", "numpy.float32", "numpy.float64", "numpy.int32", "numpy.int64", "numpy.exp", "numpy.log",
@@ -63,11 +64,11 @@ def _of_each(run: Run, iterated: Value, item: Value, *, is_alone: bool) -> Value
     needs = frozenset(r for d in (rows, *leaves) for r in d.needs)
     if not is_alone and rows.placement != ROWS:
         return Value(Data(Unknown(_ONE_BY_ONE, ALL_GATHER), needs=needs))
+    if rows.placement != ROWS and data is not None and not item.objects and isinstance(data.constant, (int, float)):
+        return Value(Data(Unknown(_ONE_BY_ONE, ALL_GATHER), needs=needs))  # as many as there are rows
     if rows.placement == ROWS or data is None or item.objects or not _is_number(data):
         # Of what is the script's own, facts/decisions.py sees to how many there are.
-        is_of_lists = item.objects and all(isinstance(each, (Container, Tuple)) for each in item.objects)
-        is_lost = is_of_lists or any(d.needs for d in leaves)
-        return Value(Data(Unknown(_ONE_BY_ONE, ALL_GATHER), needs=needs)) if is_lost else None
+        return Value(Data(Unknown(_ONE_BY_ONE, ALL_GATHER), needs=needs)) if any(d.needs for d in leaves) else None
     rank = None if data.rank is None else data.rank + 1
     return Value(
         Data(
@@ -84,10 +85,10 @@ def _of_each(run: Run, iterated: Value, item: Value, *, is_alone: bool) -> Value
     )
 
 
-def are_rows(run: Run, counted: Made) -> bool:
-    """Whether what `enumerate` goes through are the rows of a worker's part of a batch."""
-    given = run.heap.load(counted, 0)
-    return given.data is not None and given.data.placement == Sharded(0) and not given.data.needs
+def are_rows(run: Run, iterated: Value) -> bool:
+    """Whether a loop over it goes through the rows of a worker's part of a batch."""
+    rows = _rows_of(run, iterated)
+    return rows is not None and not rows.needs
 
 
 def may_lose_form(given: Iterable[Data]) -> bool:
@@ -134,7 +135,7 @@ def _rows_of(run: Run, iterated: Value) -> Data | None:
         return data if is_rows else None
     if isinstance(only, Container):
         return next((d for given in run.turns.get(only, ()) if (d := given.data) and d.placement == ROWS), None)
-    if isinstance(only, Made) and only.path in ("python.zip", _MAP, _COUNTED):
+    if isinstance(only, Made) and only.path in ("python.zip", _MAP, _COUNTED, _SAME):
         several = [run.heap.load(only, i) for i in run.heap.fields(only) if isinstance(i, int)]
         found = [_rows_of(run, one) for one in several[only.path == _MAP :]]
         if not found or None in found:

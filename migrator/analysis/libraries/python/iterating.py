@@ -11,7 +11,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import ALL_GATHER, ROWS, Partial, Shape, Sharded, Unknown
+from migrator.analysis.placement import ALL_GATHER, REPLICATED, ROWS, Partial, Shape, Sharded, Unknown
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.records import replace
 
@@ -63,13 +63,15 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
         elements = [run.objects.elements(x, reader, node) for x in given]
         # Of one iterator that stands there twice, each gets another batch.
         elements = [same_batch.read(element, node, i) for i, element in enumerate(elements)]
+        if any(one_each.are_rows(run, x) for x in given):
+            elements = [x if one_each.are_rows(run, y) else _own_of(run, x) for x, y in zip(elements, given)]
         if rest is not NOTHING:
             joined = v.join_all([run.objects.elements(rest, reader, node), *elements])
             return v.mapped(v.forgotten(joined), _several)  # each is of another batch
         return NOTHING if NOTHING in elements else v.of(Tuple(tuple(elements)))
     if kind == "enumerate":
         element = run.objects.elements(given[0], reader, node) if given else NUMBER
-        counter = _OWN_COUNT if one_each.are_rows(run, atom) else v.COUNT
+        counter = _OWN_COUNT if given and one_each.are_rows(run, given[0]) else v.COUNT
         return NOTHING if element is NOTHING else v.of(Tuple((counter, element)))
     if kind in ("map", "filter"):
         items = [run.objects.elements(x, reader, node) for x in given[1:]]
@@ -91,6 +93,13 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
     if kind == "flat":
         return v.join_all(_leaf_of(run, x, 0) for x in given[:1])
     return v.join_all(run.objects.elements(x, reader, node) for x in given)
+
+
+def _own_of(run: Run, item: Value) -> Value:
+    """What stands beside the rows of a worker's part, by the places that these have in it."""
+    leaves = list(run.objects.leaves(item))
+    is_alike = not leaves or item.objects or all(not d.is_replicated or d.constant is not NOT_CONSTANT for d in leaves)
+    return item if is_alike else _OWN_COUNT
 
 
 def _several(data: Data) -> Data:
@@ -175,7 +184,10 @@ def _length(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
             )
         counts_all = data.whole and not (data.across or data.pairs or data.several)
         return Value(Data(data.placement, rank=0, needs=data.needs, sized=ROWS if counts_all else None))
-    return Value(Data(rank=0))
+    # What it holds may have decided how many there are of it.
+    leaves = list(run.objects.leaves(value))
+    lost = next((d.placement for d in leaves if isinstance(d.placement, Unknown)), REPLICATED)
+    return Value(Data(lost, rank=0, needs=frozenset(repair for d in leaves for repair in d.needs)))
 
 
 def _range(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
