@@ -30,7 +30,8 @@ _FLATTENING = frozenset({"tensorflow.nest.flatten", "tree.flatten", "keras.tree.
 _DEEPEST_STRUCTURE = 5
 
 # Of a worker's rows, each counts its own from zero.
-_OWN_COUNT = Value(Data(Unknown("each worker counts the rows of its own part from zero", ALL_GATHER), rank=0))
+_OWN = Unknown("each worker counts the rows of its own part from zero", ALL_GATHER)
+_OWN_COUNT = Value(Data(_OWN, rank=0))
 
 
 def _lazy(kind: str) -> Handler:
@@ -64,7 +65,7 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
         # Of one iterator that stands there twice, each gets another batch.
         elements = [same_batch.read(element, node, i) for i, element in enumerate(elements)]
         if any(one_each.are_rows(run, x) for x in given):
-            elements = [x if one_each.are_rows(run, y) else _own_of(run, x) for x, y in zip(elements, given)]
+            elements = [x if one_each.are_rows(run, y) else _own_of(x) for x, y in zip(elements, given)]
         if rest is not NOTHING:
             joined = v.join_all([run.objects.elements(rest, reader, node), *elements])
             return v.mapped(v.forgotten(joined), _several)  # each is of another batch
@@ -95,11 +96,11 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
     return v.join_all(run.objects.elements(x, reader, node) for x in given)
 
 
-def _own_of(run: Run, item: Value) -> Value:
+def _own_of(item: Value) -> Value:
     """What stands beside the rows of a worker's part, by the places that these have in it."""
-    leaves = list(run.objects.leaves(item))
-    is_alike = not leaves or item.objects or all(not d.is_replicated or d.constant is not NOT_CONSTANT for d in leaves)
-    return item if is_alike else _OWN_COUNT
+    own = v.mapped(item, lambda d: replace(d, placement=_OWN) if d.is_replicated and d.constant is NOT_CONSTANT else d)
+    is_list = any(isinstance(atom, Container) for atom in item.objects)
+    return v.join(own, _OWN_COUNT) if is_list else own
 
 
 def _several(data: Data) -> Data:
