@@ -451,9 +451,10 @@ def shard_batches(dataset: Any, loss: str = "mean") -> Any:
     loss: how the loss puts the samples of a batch together: "mean", "sum" (also a sum that is divided by a
     constant), or "gather" (it is computed from the gathered rows of all workers). Rank r gets the rows i with
     i % N == r; with "gather" those from m*r//N to m*(r+1)//N of a batch of m rows, which come back in the order of the
-    batch. Only where N does not divide m and the loss is a mean, a batch is dealt out into fewer, equal shards,
-    gcd(m, N) of them, and several workers compute the same shard: only so is the mean over the workers that over the
-    batch. `fit` deals out all batches into as many shards as a full one, and weighs each by its rows.
+    batch. Parts of it that have k rows for each sample are dealt out in blocks of k. Only where N does not divide m and
+    the loss is a mean, a batch is dealt out into fewer, equal shards, gcd(m, N) of them, and several workers compute
+    the same shard: only so is the mean over the workers that over the batch. `fit` deals out all batches into as many
+    shards as a full one, and weighs each by its rows.
 
     Raises TypeError for what holds no batches, ValueError for another loss and for what was cut before,
     MismatchError when the workers' random states differ.
@@ -471,7 +472,8 @@ def shard_batch(*values: Any, loss: str = "mean", whole: Sequence[str] = ()) -> 
 
     values: what shard_arrays takes, and tensors in a tf.function; with the global batch's m rows along the first axis,
     the same on all workers. One value comes back alone, several as a list; None passes through. Several batches may
-    come together whose m differ: each is dealt out by itself.
+    come together whose m differ: what has k times the rows of the shortest, such as labels laid out in one row, is
+    dealt out in blocks of k, so that a sample's rows stay together; all else by itself.
     whole: the names of entries of dicts, and of fields of dataclasses, named tuples and namespaces, that are not one of
     m rows each, such as a number for the whole batch or a table of the classes: they stay as they are. Texts stay, too.
     loss: how the loss puts the rows together: "mean", "sum" (also a sum that is divided by a constant), or "gather" (it

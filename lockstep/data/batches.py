@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from lockstep.data.leaves import is_dataclass, rows_of, with_fields
 from lockstep.data.random_state import agree_on_dataset_order, agree_on_host_order
 from lockstep.data.same_batch import check, checked
 from lockstep.script.no_rows import allow_no_rows
+from lockstep.shards.blocks import blocks_in, indices_of, number_of_samples
 from lockstep.shards.dealing import dealt
 from lockstep.shards.repeated import note_possible
 from lockstep.shards.sizes import number_of_shards, say_what_it_costs
@@ -162,7 +163,7 @@ def shard_dataset(dataset: Any, loss: str) -> Any:
 
     def own_rows(*element: Any) -> Any:
         batch = element if type(dataset.element_spec) is tuple else element[0]
-        return tf.nest.map_structure(lambda component: _rows_of_tensor(component, cut), batch)
+        return _own_rows(batch, cut)
 
     shard = dataset.map(own_rows)  # not in parallel, which reads ahead: the batches may be made with what is trained
     shard._lockstep_cut = cut  # what is traced does not keep the variables that it reads
@@ -170,35 +171,68 @@ def shard_dataset(dataset: Any, loss: str) -> Any:
     return shard
 
 
-def _rows_of_tensor(tensor: Any, cut: Cut) -> Any:
-    if isinstance(tensor, (tf.RaggedTensor, tf.SparseTensor)):
-        part = cut(tensor.nrows() if isinstance(tensor, tf.RaggedTensor) else tensor.dense_shape[0])
-        return rows_of(tensor, tf.range(part.start, part.stop, part.step))
-    if tensor.shape.rank == 0:
-        return tensor
-    static = tensor.shape[0] if tensor.shape.rank is not None else None
-    if static is not None:
-        return tensor[cut(static)]
-    rows = tensor[cut(tf.shape(tensor)[0])]
-    if tensor.shape.rank is not None:
-        rows.set_shape([None, *tensor.shape[1:]])  # a step that is known only when it runs loses the other axes
-    return rows
-
-
 def _own_rows(batch: Any, cut: Cut) -> Any:
     """The rank's rows of a batch of arrays, tensors, or nested tuples, lists, dicts and dataclasses of them."""
+    lengths: list[Any] = []
 
-    def rows(component: Any) -> Any:
+    def note(component: Any) -> None:
+        length = _rows_in(component)
+        lengths.extend([] if length is None else [length])
+
+    _each(batch, note)
+    samples = number_of_samples(lengths) if len(lengths) > 1 else None
+    return _each(batch, lambda component: _rows_of_component(component, cut, samples))
+
+
+def _each(batch: Any, function: Callable[[Any], Any]) -> Any:
+    """What the function makes of each component."""
+
+    def made(component: Any) -> Any:
         if is_dataclass(component):
-            return with_fields(component, lambda held: tf.nest.map_structure(rows, held))
-        if isinstance(component, (tf.Tensor, tf.RaggedTensor, tf.SparseTensor)):
-            return _rows_of_tensor(component, cut)
-        if not getattr(component, "shape", None):
-            return component
-        part = cut(int(component.shape[0]))
-        return component.iloc[part] if hasattr(component, "iloc") else component[part]
+            return with_fields(component, lambda held: tf.nest.map_structure(made, held))
+        return function(component)
 
-    return tf.nest.map_structure(rows, batch)
+    return tf.nest.map_structure(made, batch)
+
+
+def _rows_in(component: Any) -> Any:
+    """How many rows; None for what has none."""
+    if isinstance(component, tf.RaggedTensor):
+        return component.nrows()
+    if isinstance(component, tf.SparseTensor):
+        return component.dense_shape[0]
+    shape: Any = getattr(component, "shape", None)
+    if not tf.is_tensor(component):
+        return int(shape[0]) if shape else None
+    if shape.rank == 0:
+        return None
+    static = shape[0] if shape.rank is not None else None
+    return tf.shape(component)[0] if static is None else int(static)
+
+
+def _rows_of_component(component: Any, cut: Cut, samples: Any) -> Any:
+    """samples: of the batch, None where this is all of it."""
+    rows = _rows_in(component)
+    if rows is None:
+        return component
+    blocks, block = (rows, 1) if samples is None else blocks_in(rows, samples)
+    part = cut(blocks)
+    if isinstance(component, (tf.RaggedTensor, tf.SparseTensor)):
+        return rows_of(component, indices_of(part, block))
+    if isinstance(block, int) and block == 1:
+        return component.iloc[part] if hasattr(component, "iloc") else _with_axes(component[part], component)
+    if not tf.is_tensor(component):
+        return rows_of(component, indices_of(part, block))
+    inner = tf.shape(component)[1:]
+    own = tf.reshape(component, tf.concat([[blocks, block], inner], 0))[part]
+    return _with_axes(tf.reshape(own, tf.concat([[tf.shape(own)[0] * block], inner], 0)), component)
+
+
+def _with_axes(rows: Any, component: Any) -> Any:
+    """A step that is known only when it runs loses the other axes."""
+    if tf.is_tensor(rows) and component.shape.rank is not None and not tf.executing_eagerly():
+        rows.set_shape([None, *component.shape[1:]])
+    return rows
 
 
 class IterableShard:

@@ -98,6 +98,32 @@ def check_batches_of_generators_and_datasets() -> None:
         assert_same_weights(together, alone, size)
 
 
+def check_parts_with_several_rows_for_each_sample() -> None:
+    """Labels laid out in one row stand beside the samples that they are of, in every way of cutting."""
+    labels = np.arange(COUNT * 3).reshape(COUNT, 3)
+
+    def parts(size: int) -> Iterator[tuple[Any, Any]]:
+        for begin in range(0, COUNT, size):
+            yield np.arange(COUNT)[begin : begin + size], labels[begin : begin + size].reshape(-1)
+
+    def assert_belong_together(batches: Iterable[Any]) -> None:
+        for samples, flat in batches:
+            np.testing.assert_array_equal(labels[np.asarray(samples)].reshape(-1), np.asarray(flat))
+
+    for size, loss in itertools.product(SIZES, ("mean", "sum", "gather")):
+        pipeline = tf.data.Dataset.from_tensor_slices((np.arange(COUNT), labels)).batch(size)
+        pipeline = pipeline.map(lambda samples, rows: (samples, tf.reshape(rows, [-1])))
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64), tf.TensorSpec([None], tf.int64)])
+        def in_graph(samples: Any, rows: Any, loss: str = loss) -> Any:
+            return lockstep.shard_batch(samples, rows, loss=loss)
+
+        assert_belong_together(lockstep.shard_batch(*batch, loss=loss) for batch in parts(size))
+        assert_belong_together(in_graph(*map(tf.constant, batch)) for batch in parts(size))
+        assert_belong_together(lockstep.shard_batches(parts(size), loss=loss))
+        assert_belong_together(lockstep.shard_batches(pipeline, loss=loss))
+
+
 def check_sums_over_every_batch() -> None:
     def summed(gradients: Any) -> Any:
         return lockstep.all_reduce(gradients, "sum")
