@@ -111,9 +111,11 @@ def _divided(run: Run, op: Operation, why: str) -> Value | None:
     if result.is_lost:
         return None
     under = Arguments([below], nodes={0: op.args.nodes[1]} if 1 in op.args.nodes else {})
-    # Rows are divided by what counts each of them once, a sum by one that counts the same rows as it does.
-    are_rows = any(isinstance(p, Sharded) for d in run.objects.leaves(above) for p in options(d.placement))
-    form = "whole" if are_rows else "divisor"
+    # Rows, and what is no sum, are divided by what counts each of them once; a sum by one that counts a row as often as
+    # it does.
+    top, bottom = ({p for d in run.objects.leaves(x) for p in options(d.placement)} for x in (above, below))
+    are_rows = any(isinstance(p, Sharded) for p in top)
+    form = "whole" if are_rows or (Partial("sum") in bottom and top != {Partial("sum")}) else "divisor"
     repair = run.placing.repairing.make(under, op.node, by_reducing, why, form)
     is_whole = any(d.whole for d in run.objects.leaves(above))
     return None if repair.blocked else as_value(run, op, result, op.needs | {repair}, whole=is_whole)
