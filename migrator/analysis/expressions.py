@@ -22,7 +22,7 @@ from migrator.analysis.placement import ROWS, Partial, Shape, Sharded
 from migrator.analysis.truth import asked, compared, outcome
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Function, Instance, Site, Tuple, Value
 from migrator.facts.program.presence import asks_if_there_is_none
-from migrator.facts.program.syntax import OPERATORS
+from migrator.facts.program.syntax import OPERATORS, made_in_turns
 from migrator.facts.program.tree import Scope
 from migrator.records import replace
 
@@ -406,11 +406,12 @@ class Expressions:
             for place, item in enumerate(items):
                 self.run.heap.store(made, place, item)
         elif self._clauses(node.for_in, inner, agreed):
+            with self.run.decided_by(agreed, self.run.running[-1]):  # what the turns do besides
+                each = [self.eval(part, inner) for part in made_in_turns(node)]
+            item = self.run.chosen(each[-1], agreed)
             if isinstance(node, cst.DictComp):
-                value = self.run.chosen(self.eval(node.value, inner), agreed)
-                self.run.objects.store_item(v.of(made), self.eval(node.key, inner), value, node)
+                self.run.objects.store_item(v.of(made), each[0], item, node)
             else:
-                item = self.run.chosen(self.eval(node.elt, inner), agreed)
                 several = one_each.of_turns(self.run, node.for_in, item) if kind == "list" else None
                 if several is not None:
                     return several

@@ -379,6 +379,13 @@ class Losses:
             return False
         return all(isinstance(atom, v.Container) and atom.kind == "dict" for atom in value)
 
+    def is_batch_of_parts(self, node: cst.CSTNode) -> bool:
+        """Whether it is a batch that has several parts, as many on all workers: what has keys of these is a
+        dictionary."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        data = value.data if value is not None and not value.objects else None
+        return data is not None and data.nested and isinstance(data.placement, Sharded)
+
     def gives_several(self, node: cst.CSTNode) -> bool:
         """Whether an operation gives a list of tensors there, or one that has the samples along another axis than the
         first: a loop goes through as many on all workers, whatever they hold."""

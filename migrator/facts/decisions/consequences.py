@@ -120,7 +120,8 @@ class Consequences:
             return True
         decided = (*region.bodies, *region.rest)
         return any(map(self._matters, decided)) or (
-            not isinstance(self.tree.parent.get(region.place), cst.For) and any(map(self._passes_gradients, decided))
+            not isinstance(self.tree.parent.get(region.place), (cst.For, cst.CompFor))
+            and any(map(self._passes_gradients, decided))
         )
 
     def _passes_gradients(self, body: cst.CSTNode) -> bool:

@@ -34,6 +34,11 @@ from migrator.facts.training.sites import Training
 from migrator.worklist import Worklist
 
 
+def _of_turns(marks: Marks) -> Marks:
+    """How it is local how often a comprehension turns over this: what a container holds may be numbers of samples."""
+    return marks & ~(Mark.WITHIN | Mark.COUNT if marks & Mark.INSIDE else Mark.WITHIN)
+
+
 class Locality:
     """Follows what is local from where it comes from to all that it reaches."""
 
@@ -113,9 +118,18 @@ class Locality:
 
     def deciding(self, place: cst.BaseExpression) -> Marks:
         """How what the value decides is local: no sample does where a `match` asks for its form alone."""
+        if self._is_of_turns(place):
+            return _of_turns(self.of(place))
         parent = self.tree.parent.get(place)
         is_form = isinstance(parent, cst.Match) and parent.subject is place and self.losses.asks_for_form(parent)
         return self.of(place) & (Mark.CHOSEN | Mark.OWN) if is_form else self.of(place)
+
+    def _is_of_turns(self, key: Key) -> bool:
+        """Whether a comprehension goes through it, maybe through what `zip` makes of it."""
+        parent = self.tree.parent.get(key) if isinstance(key, cst.CSTNode) else None
+        while isinstance(parent, cst.Arg):
+            parent = self.tree.parent.get(self.tree.parent[parent])
+        return isinstance(parent, cst.CompFor)
 
     def settle(self, *agreed: Key) -> None:
         """From here on, what the bindings or expressions give counts as the same on all workers."""
@@ -307,7 +321,7 @@ class Locality:
         """Once a condition is local, what is bound under it is chosen by it; unless consequences follow, for which
         workers are made to agree on it."""
         key = self.dependence.keys[number]
-        if number not in self._linked:
+        if number not in self._linked and (_of_turns(marks) or not self._is_of_turns(key)):
             self._linked.add(number)
             if isinstance(key, cst.BaseExpression) and not self.consequences.follow(key):
                 for chosen in self.regions.chosen_by(key, self.dependence):

@@ -66,8 +66,12 @@ def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses
     for node in _gone_through(tree, resolver):
         if losses.number_of_items(node) is not None:
             locality.hold_all(node)
-        elif isinstance(node, cst.Call) and _is_asked_for_items(node, tree, losses):
-            locality.hand_on(node)
+        elif isinstance(node, cst.Call) and _is_asked_for_items(node):
+            held = cst.ensure_type(node.func, cst.Attribute).value
+            if losses.is_batch_of_parts(held):
+                locality.hold_all(node)
+            elif losses.is_dictionary(held) and not _is_rest(held, node, tree):
+                locality.hand_on(node)
     # Each call of the function around it may have a length of its own; or the samples choose.
     locality.settle(*(call for call in several if locality.of(call) == Mark.COUNT))
     settle_together(several, locality, Mark.COUNT)
@@ -93,15 +97,17 @@ def _gone_through(tree: Tree, resolver: Resolver) -> Iterator[cst.BaseExpression
             queue += [arg.value for arg in node.args if not arg.star]
 
 
-def _is_asked_for_items(call: cst.Call, tree: Tree, losses: Losses) -> bool:
-    """`losses.items()` of a dictionary of the script's; of `**losses`, what a call gives is followed by its names."""
-    method = call.func
-    if not isinstance(method, cst.Attribute) or call.args or method.attr.value not in ("items", "values", "keys"):
-        return False
-    function = tree.function_of(call)
+def _is_asked_for_items(call: cst.Call) -> bool:
+    """`losses.items()`"""
+    func = call.func
+    return isinstance(func, cst.Attribute) and not call.args and func.attr.value in ("items", "values", "keys")
+
+
+def _is_rest(held: cst.BaseExpression, node: cst.CSTNode, tree: Tree) -> bool:
+    """Whether it is `**losses` of the function, of which what a call gives is followed by its names."""
+    function = tree.function_of(node)
     rest = function.params.star_kwarg if function is not None else None
-    is_rest = rest is not None and isinstance(method.value, cst.Name) and method.value.value == rest.name.value
-    return not is_rest and losses.is_dictionary(method.value)
+    return rest is not None and isinstance(held, cst.Name) and rest.name.value == held.value
 
 
 def settle_ends(tree: Tree, resolver: Resolver, locality: Locality, losses: Losses) -> None:
@@ -196,8 +202,9 @@ def settle_by_repair(
             found[missing].append(node)
     missing_in = [(repairs, nodes) for repairs, nodes in found.items() if repairs]
     needed = {r for repairs, nodes in missing_in if any(map(places.first_steered_by, nodes)) for r in repairs}
-    for nodes in found.values():
-        for node in nodes:
+    put_together = needed | losses.gathers
+    for missing, nodes in found.items():  # what nobody puts together in the end stays each worker's own
+        for node in nodes if missing <= put_together else ():
             locality.settle(node)
     # What is gathered where it meets all rows, in a metric, is all rows there.
     for operand in (o for r in repaired if r.why == MEETS for o in r.operands if o.how == "gather"):

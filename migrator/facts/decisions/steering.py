@@ -86,7 +86,8 @@ class SteeringPlaces:
             yield from (node.test for node in tests)
         yield from (node.left for node in all_of(cst.BooleanOperation))
         readers = {consumption.reader for consumption in self.sharding.consumptions}
-        yield from (node.iter for node in all_of(cst.For) if node not in readers)
+        loops: list[cst.For | cst.CompFor] = [*all_of(cst.For), *all_of(cst.CompFor)]
+        yield from (node.iter for node in loops if node not in readers)
         yield from self.sharding.read_beside  # it may end before the batches do
         yield from (node.subject for node in all_of(cst.Match))
         yield from (node.guard for node in all_of(cst.MatchCase) if node.guard is not None)

@@ -17,15 +17,15 @@ from migrator.facts.dependence.picking import Picking
 from migrator.facts.dependence.unseen_choices import UnseenChoice, UnseenChoices
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal
-from migrator.facts.program.syntax import argument, parts_of_target
+from migrator.facts.program.syntax import argument, made_in_turns, parts_of_target
 from migrator.facts.program.tree import Binding, Tree, semantic_children
 from migrator.facts.training.sites import Training
 from migrator.records import dataclass
 
 Jump = Union[cst.Break, cst.Continue, cst.Return, cst.Raise, cst.Assert]
 _DECIDED = frozenset({
-    cst.While, cst.If, cst.For, cst.IfExp, cst.BooleanOperation, cst.CompIf, cst.Call, cst.Arg, cst.Return, cst.Match,
-    cst.MatchCase, cst.Assert, cst.Lambda, cst.Element,
+    cst.While, cst.If, cst.For, cst.IfExp, cst.BooleanOperation, cst.CompFor, cst.CompIf, cst.Call, cst.Arg,
+    cst.Return, cst.Match, cst.MatchCase, cst.Assert, cst.Lambda, cst.Element,
 })  # fmt: skip
 _BLOCKS = (cst.BaseStatement, cst.BaseSuite, cst.MatchCase, cst.ExceptHandler, cst.Else, cst.Finally)
 
@@ -105,9 +105,11 @@ class Regions:
             return (parent.body, parent.orelse)
         if isinstance(parent, cst.BooleanOperation) and node is parent.left:
             return (parent.right,)
+        if isinstance(parent, cst.CompFor) and node is parent.iter:
+            inner = (parent.inner_for_in,) if parent.inner_for_in is not None else ()
+            return (*made_in_turns(self._comprehension(parent)), *parent.ifs, *inner)
         if isinstance(parent, cst.CompIf):
-            owner = next(o for o in self.tree.ancestors(parent) if not isinstance(o, (cst.CompFor, cst.CompIf)))
-            return (owner,)
+            return (self._comprehension(parent),)
         if isinstance(parent, cst.Call) and node is parent.func:
             functions = tuple(v.node for v in self.resolver.values(node) if isinstance(v, Function))
             return functions if len(functions) > 1 or not isinstance(node, (cst.Name, cst.Attribute)) else None
@@ -124,6 +126,9 @@ class Regions:
         if isinstance(parent, cst.MatchCase) and node is parent.guard:
             return tuple(cst.ensure_type(self.tree.parent[parent], cst.Match).cases)
         return () if isinstance(parent, cst.Assert) and node is parent.test else None
+
+    def _comprehension(self, clause: cst.CompFor | cst.CompIf) -> cst.CSTNode:
+        return next(o for o in self.tree.ancestors(clause) if not isinstance(o, (cst.CompFor, cst.CompIf)))
 
     def _branches(self, arg: cst.Arg) -> tuple[cst.CSTNode, ...] | None:
         """What `tf.cond(arg, …)` runs by the choice of this argument, or a loop over `zip(…, arg)` as long as it
@@ -330,7 +335,7 @@ class Regions:
 
     def _changed_in(self, body: cst.CSTNode, dependence: Dependence, aside: Collection[cst.CSTNode]) -> Iterator[Key]:
         for call in self.calls_in(body):
-            if call not in aside:
+            if call not in aside and not self.only_tells(call):
                 yield from dependence.changed_by(call)
         for target, _ in self.tree.item_assignments:
             if self.tree.contains(body, target):

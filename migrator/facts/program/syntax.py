@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import libcst as cst
 
@@ -159,3 +160,10 @@ def stands_alone(expression: str) -> bool:
         return len(ast.parse(f"_ = {expression}").body) == 1
     except SyntaxError:
         return False
+
+
+def made_in_turns(comprehension: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+    """What a comprehension makes in each turn: an item, or a key and a value."""
+    if isinstance(comprehension, cst.DictComp):
+        return (comprehension.key, comprehension.value)
+    return (cast("cst.ListComp | cst.SetComp | cst.GeneratorExp", comprehension).elt,)
