@@ -94,8 +94,9 @@ class CallGraph:
             for function in functions:
                 for node in self._runs(function):
                     self._add_caller(node, call)
-                for node in (function.node, *self._wrappers(function.node)) if isinstance(function, Function) else ():
-                    (self._bound if function.owner is not None else self._free).add((call, node))
+                if isinstance(function, Function):
+                    as_what = self._bound if function.owner is not None else self._free
+                    as_what.update((call, node) for node in (function.node, *self._wrappers(function.node)))
             handed = self._handed_functions(functions, call)
             self._note_partials(functions, call)
             for function in handed:
@@ -151,7 +152,7 @@ class CallGraph:
             wrapper.node
             for maker in self._makers(function)
             for returned in self.tree.returns[maker]
-            for wrapper in self._values(returned.value)
+            for wrapper in (self._values(returned.value) if returned.value is not None else ())
             if isinstance(wrapper, Function) and self.tree.function_of(wrapper.node) is maker
         ]
 
