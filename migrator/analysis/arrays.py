@@ -62,7 +62,8 @@ def augment(run: Run, node: cst.AugAssign, before: Value, after: Value, frame: F
     array = before.data
     if not isinstance(node.target, cst.Name) or array is None or before.objects or array.rank == 0:
         return
-    if array.constant is NOT_CONSTANT and any(not d.is_replicated or d.needs for d in run.objects.leaves(after)):
+    known = (array.placement, array.needs)
+    if array.constant is NOT_CONSTANT and any((d.placement, d.needs) != known for d in run.objects.leaves(after)):
         _note_filled(node.target.value, v.join(before, after), frame)
 
 
