@@ -28,7 +28,7 @@ def store(run: Run, array: Data, index: Value, value: Value, target: cst.Subscri
     if all(d.is_replicated for d in where) and all(isinstance(d.placement, Partial) for d in what):
         needs = array.needs.union(*(d.needs for d in (*where, *what)))
         numbers = (Value(replace(d, constant=NOT_CONSTANT, needs=needs)) for d in what)
-        _hold(run, target.value, v.join_all([Value(array), *numbers]), frame)
+        hold(run, target.value, v.join_all([Value(array), *numbers]), frame)
     else:
         _put(run, target.value, array, _as_arguments(run, target, index, value), target, frame)
 
@@ -57,6 +57,32 @@ def fill(run: Run, call: cst.Call, frame: Frame) -> None:
         _put(run, place, array.data, Arguments([value for _, value in given], nodes=nodes), call, frame)
 
 
+def augment(run: Run, node: cst.AugAssign, before: Value, after: Value, frame: Frame) -> None:
+    """`target *= rate`, of an array that a function is given: the caller's is changed with it."""
+    array = before.data
+    if not isinstance(node.target, cst.Name) or array is None or before.objects or array.rank == 0:
+        return
+    known = (array.placement, array.needs)
+    if array.constant is NOT_CONSTANT and any((d.placement, d.needs) != known for d in run.objects.leaves(after)):
+        _note_filled(node.target.value, v.join(before, after), frame)
+
+
+def hold(run: Run, place: cst.BaseExpression, stored: Value, frame: Frame) -> None:
+    """Has what is written there, or is a view of an array, hold what was put into it."""
+    place = _place_of(run, place)
+    if isinstance(place, cst.Name):
+        for name in {name.value for name in in_place.seen_through(run, place)}:
+            run.bindings.change(name, stored, frame)
+            _note_filled(name, stored, frame)
+    elif isinstance(place, cst.Attribute):
+        run.statements.bind(place, stored, frame)
+
+
+def _note_filled(name: str, stored: Value, frame: Frame) -> None:
+    if frame.scope.lookup(name) is frame.scope and isinstance(frame.scope.node, (cst.FunctionDef, cst.Lambda)):
+        frame.filled[name] = stored
+
+
 def _put(run: Run, place: cst.BaseExpression, array: Data, given: Arguments, node: cst.CSTNode, frame: Frame) -> None:
     """Has the array hold what all workers together have of what is given."""
     data = [d for x in given.positional for d in run.objects.leaves(x)]
@@ -65,16 +91,7 @@ def _put(run: Run, place: cst.BaseExpression, array: Data, given: Arguments, nod
     needs = array.needs.union(*(d.needs for d in data))
     if not all(d.is_replicated for d in data):
         needs |= {run.placing.repairing.put_together(given, node)}
-    _hold(run, place, Value(replace(array, constant=NOT_CONSTANT, needs=needs)), frame)
-
-
-def _hold(run: Run, place: cst.BaseExpression, stored: Value, frame: Frame) -> None:
-    place = _place_of(run, place)
-    if isinstance(place, cst.Name):
-        for name in {name.value for name in in_place.seen_through(run, place)}:
-            run.bindings.change(name, stored, frame)
-    elif isinstance(place, cst.Attribute):
-        run.statements.bind(place, stored, frame)
+    hold(run, place, Value(replace(array, constant=NOT_CONSTANT, needs=needs)), frame)
 
 
 def _place_of(run: Run, node: cst.BaseExpression) -> cst.BaseExpression:

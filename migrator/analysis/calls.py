@@ -119,7 +119,8 @@ class Arguments:
 
 @dataclass
 class _Summary:
-    """What a call gave, and what it has read to get there: it holds as long as that has not changed."""
+    """What a call gave, and put into the arrays that it was given, by where they are written; and what it has read to
+    get there: it holds as long as that has not changed."""
 
     result: Value
     version: int
@@ -127,6 +128,7 @@ class _Summary:
     reads: dict[tuple[Frame, str], Value | None]
     cells: set[Cell]
     loops: tuple[cst.CSTNode, ...]
+    filled: dict[cst.BaseExpression, Value]
 
 
 # What a function of a library does: it gives what a call of it gives.
@@ -372,6 +374,7 @@ class Calls:
         if known is not None and self._holds(known) and self.still_reads(known.reads):
             self._note_reads(known.reads)
             self.run.heap.reads |= known.cells
+            self.run.statements.hand_back(known.filled, frame)
             return known.result
         if len(self.stack) >= _DEEPEST_CALLS:
             return v.unseen("the calls are nested too deeply")
@@ -380,13 +383,14 @@ class Calls:
         self._sites.append(node)
         heap = self.run.heap
         read_before, heap.reads = heap.reads, set()
+        filled: dict[cst.BaseExpression, Value] = {}
         try:
             for _ in range(_MOST_ROUNDS):
                 before = result
                 self._running[key] = result
                 self._reads.append({})
                 try:
-                    result = v.join(result, self._body(function, args, node, frame, receiver))
+                    result = v.join(result, self._body(function, args, node, frame, receiver, filled))
                 finally:
                     reads = self._reads.pop()
                     self._note_reads(reads)
@@ -399,9 +403,10 @@ class Calls:
             self._met.discard(key)
             cells, heap.reads = heap.reads, read_before
             heap.reads |= cells
+        self.run.statements.hand_back(filled, frame)
         if not self._met:
             loops = tuple(self.run.changing.loops)
-            self._summaries[key] = _Summary(result, heap.version, heap.elsewhere, reads, cells, loops)
+            self._summaries[key] = _Summary(result, heap.version, heap.elsewhere, reads, cells, loops, filled)
         return result
 
     def _holds(self, known: _Summary) -> bool:
@@ -445,7 +450,16 @@ class Calls:
         if self._reads:
             self._reads[-1].update(reads)
 
-    def _body(self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value) -> Value:
+    def _body(
+        self,
+        function: Function,
+        args: Arguments,
+        node: cst.CSTNode,
+        frame: Frame,
+        receiver: Value,
+        filled: dict[cst.BaseExpression, Value],
+    ) -> Value:
+        """`filled` gets what the function puts into arrays that it is given, by where they are written."""
         owner = self.run.definitions.owner_of(function)
         if receiver is NOTHING and owner is not None and args.positional:
             receiver = args.positional[0]  # `Base.step(self, x)`, or `step(self, x)` in a decorator
@@ -466,6 +480,7 @@ class Calls:
         finally:
             self.run.running.pop()
             inner.has_ended = True
+            self._note_filled(function, args, inner, filled)
         if inner.names is not None:
             inner.returned = v.join(inner.returned, NONE)
         inner.names = join_names([*inner.ended, inner.names])
@@ -474,6 +489,17 @@ class Calls:
             self.run.heap.store(made, None, inner.yielded)
             return v.of(made)
         return inner.returned
+
+    @staticmethod
+    def _note_filled(
+        function: Function, args: Arguments, inner: Frame, filled: dict[cst.BaseExpression, Value]
+    ) -> None:
+        params = (*function.node.params.posonly_params, *function.node.params.params)
+        for name, stored in inner.filled.items():
+            position = next((i for i, p in enumerate(params) if p.name.value == name), None)
+            place = args.node(name, position)
+            if place is not None:
+                filled[place] = stored
 
     def _bind(self, function: Function, args: Arguments, inner: Frame) -> None:
         params = function.node.params

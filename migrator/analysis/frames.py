@@ -45,6 +45,8 @@ class Frame:
     loops: list[Loop] = field(default_factory=list)
     # The conditions that have decided that the code which runs now does.
     conditions: list[Value] = field(default_factory=list)
+    # What the arrays hold by now that parameters are given, and that are changed in place.
+    filled: dict[str, Value] = field(default_factory=dict)
 
 
 def join_names(states: Iterable[Names | None]) -> Names | None:

@@ -192,6 +192,8 @@ class Objects:
                 if inherited is not None:
                     found = v.join(found, self.run.classes.bound(inherited, v.of(receiver)))
                     continue
+                found = v.join(found, self.run.libraries.attribute(receiver, name))
+                continue
             found = v.join(found, v.of(Method(v.of(receiver), name)))
         return found if found is not NOTHING else v.of(Method(atom.receiver, name))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Callable
 
@@ -70,7 +70,9 @@ class Statements:
     def _augmented(self, node: cst.AugAssign, frame: Frame) -> None:
         before = self.eval(node.target, frame)
         operator = type(node.operator).__name__[: -len("Assign")]
-        self.bind(node.target, self.run.expressions.augmented(node, operator, before, frame), frame)
+        after = self.run.expressions.augmented(node, operator, before, frame)
+        self.bind(node.target, after, frame)
+        arrays.augment(self.run, node, before, after, frame)
 
     def _return(self, node: cst.Return, frame: Frame) -> None:
         value = NONE
@@ -354,6 +356,11 @@ class Statements:
         if init is not None:
             self.run.calls.call(init, Arguments([made, NUMBER, NUMBER, NUMBER]), node, frame)
         return made
+
+    def hand_back(self, filled: Mapping[cst.BaseExpression, Value], frame: Frame) -> None:
+        """Has the arrays that a function was given hold what it has put into them."""
+        for place, stored in filled.items():
+            arrays.hold(self.run, place, stored, frame)
 
     # -- binding -------------------------------------------------------------------------------------------------
 

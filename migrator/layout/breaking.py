@@ -442,6 +442,8 @@ class Breaks:
             if start > first:
                 self._end_line_before(start, inner)
             self._write_element(start, end, inner, 1)
+            if tokens[end].text == "," and not self.gaps[end].strip():
+                self.gaps[end] = ""  # whatever stood in front of it in one line
         if not has_comma:
             self.closings[closing - 1] = self.closings.get(closing - 1, "") + ","
 

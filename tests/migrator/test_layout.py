@@ -171,6 +171,12 @@ def test_an_added_argument_goes_below_the_others() -> None:
     ]
 
 
+def test_no_space_stays_in_front_of_a_comma_that_ends_a_line() -> None:
+    assert laid_out("history = fit(first_rows , second_rows , epochs=2)\n", 30) == (
+        "history = fit(\n    first_rows,\n    second_rows,\n    epochs=2,\n)\n"
+    )
+
+
 def test_several_targets_stay_on_one_line() -> None:
     script = Script(f"first, self.{'s' * 60} = f({'x' * 20},\n  y)\n")
     result = script.after(Wrap(script.node("x" * 20), "lockstep.all_gather(", ")"))

@@ -82,7 +82,7 @@ class Metrics:
             result = self.result(call)
             if result is None or self._is_combined(call) or self._runs_alone(call, set()):
                 continue
-            if self.tree.is_in(call, self._fit_steps()):
+            if self.tree.is_in(call, self._fit_steps()) or self.tree.is_in(call, self._test_steps):
                 continue  # `fit` averages what its steps give
             if result.of_batches and not self.locality.is_fed_locally(result.metric):
                 continue
@@ -127,6 +127,18 @@ class Metrics:
             method = self.resolver.method(cls, "train_step") if cls is not None else None
             if method is not None:
                 yield method
+
+    @cached_property
+    def _test_steps(self) -> list[cst.FunctionDef]:
+        """The `test_step` methods beside these, where `fit` alone runs them, or `evaluate` on what all workers have."""
+        found: dict[cst.FunctionDef, None] = {}
+        for update in self.training.updates:
+            cls = self.training.step_class(update)
+            method = self.resolver.method(cls, "test_step") if cls is not None else None
+            if method is not None and not self.resolver.callers(method):
+                found[method] = None
+        evaluated = (arg for call, _ in self.training.methods("evaluate", "test_on_batch") for arg in call.args)
+        return list(found) if not any(self.locality.of(arg.value) for arg in evaluated) else []
 
     @cached_property
     def fit_steps(self) -> list[cst.CSTNode]:

@@ -102,7 +102,7 @@ class TapedLosses:
         found = dict.fromkeys(self.training.taped)
         for function in self.tree.functions:  # called in a way that is not seen
             if self.behind.intersection(self.resolver.returned_by_itself(function)) and not any(
-                self.tree.contains(body, block) for body in self._run_in(function) for block in blocks
+                self.tree.contains(body, block) for body in self._run_in(function.body) for block in blocks
             ):
                 found[function] = None
         return list(found)

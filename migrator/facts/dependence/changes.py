@@ -142,7 +142,8 @@ class Changes:
         methods = [v for v in values if isinstance(v, Member) and not is_member_of_unknown(v)]
         if call in self._computing or self.indirect.run_at(call):
             return []  # or functions of the script, which are followed
-        if values and len(known) + len(methods) + len([v for v in values if isinstance(v, Class)]) >= len(values):
+        followed = [v for v in values if isinstance(v, (Class, Function))]
+        if values and len(known) + len(methods) + len(followed) >= len(values):
             return [arg for arg in call.args if arg.keyword is not None and arg.keyword.value in _WRITING_INTO]
         return [arg for arg in call.args if not isinstance(arg.value, (cst.BaseString, cst.BaseNumber))]
 

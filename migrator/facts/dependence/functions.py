@@ -198,7 +198,7 @@ class Functions:
         """The functions that decorators have put in the place of the one that is called get what it is given."""
         for function in self.indirect.wrappers_run_by(call):
             self.link_returned(function, call)
-            for arg in call.args:
+            for arg in call.args if call not in self.resolver.callers(function) else ():
                 self.graph.link(arg, ("handed to", function), Way.USED)
 
     def link_cache(self, call: cst.Call) -> None:

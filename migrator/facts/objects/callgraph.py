@@ -95,7 +95,8 @@ class CallGraph:
                 for node in self._runs(function):
                     self._add_caller(node, call)
                 if isinstance(function, Function):
-                    (self._bound if function.owner is not None else self._free).add((call, function.node))
+                    as_what = self._bound if function.owner is not None else self._free
+                    as_what.update((call, node) for node in (function.node, *self._wrappers(function.node)))
             handed = self._handed_functions(functions, call)
             self._note_partials(functions, call)
             for function in handed:
@@ -134,6 +135,7 @@ class CallGraph:
     def _runs(self, function: Value) -> Iterator[cst.CSTNode]:
         if isinstance(function, Function):
             yield function.node
+            yield from self._wrappers(function.node)
         elif isinstance(function, Class):
             method = self._classes.method(function, "__init__")
             if method is not None:
@@ -143,6 +145,26 @@ class CallGraph:
                 method = self._classes.method(function.of, name)
                 if method is not None:
                     yield method
+
+    def _wrappers(self, function: FunctionLike) -> list[FunctionLike]:
+        """The functions that decorators of the program's own make of it, and that run where it is called."""
+        return [
+            wrapper.node
+            for maker in self._makers(function)
+            for returned in self.tree.returns[maker]
+            for wrapper in (self._values(returned.value) if returned.value is not None else ())
+            if isinstance(wrapper, Function) and self.tree.function_of(wrapper.node) is maker
+        ]
+
+    def _makers(self, function: FunctionLike) -> Iterator[cst.FunctionDef]:
+        """The functions of the program that decorate it."""
+        for decorator in function.decorators if isinstance(function, cst.FunctionDef) else ():
+            node = decorator.decorator
+            if isinstance(node, cst.Call) and any(isinstance(v, External) for v in self._values(node.func)):
+                continue  # `@functools.wraps(f)` gives something like `f`, and does not run it
+            for value in self._values(node):
+                if isinstance(value, Function) and isinstance(value.node, cst.FunctionDef):
+                    yield value.node
 
     def function_of_parameter(self, param: cst.Param) -> FunctionLike:
         return next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))

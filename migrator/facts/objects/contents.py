@@ -11,7 +11,7 @@ import libcst as cst
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Result, calls
 from migrator.facts.program.syntax import declared_fields, is_none, is_slice
-from migrator.facts.program.tree import Binding, Tree, semantic_children
+from migrator.facts.program.tree import Binding, FunctionLike, Tree, semantic_children
 from migrator.records import dataclass
 
 # A position, a key, an attribute with its dot; None for an element, whichever it is.
@@ -23,6 +23,7 @@ _REORDERING = frozenset({"builtins.sorted", "builtins.reversed", "builtins.set",
 _CHOOSING = frozenset({"builtins.min", "builtins.max", "random.choice"})
 _LOOK_UPS = frozenset({"get", "get_nowait", "pop", "popleft", "setdefault"})
 _PUT_IN = {"append": 0, "appendleft": 0, "add": 0, "insert": 1, "put": 0, "put_nowait": 0, "setdefault": 1}
+_MAPPING = frozenset({"builtins.map", "tensorflow.nest.map_structure", "keras.tree.map_structure"})
 _MOST_PARTS = 200
 _DISPLAYS = (cst.List, cst.Tuple, cst.Set)
 _EVALUATED = (cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement, cst.BaseSlice, cst.SubscriptElement)
@@ -251,6 +252,11 @@ class Contents:
         callers = self.resolver.callers(function)
         passed = next((i for i in reversed(range(len(part.way))) if part.way[i] in callers), None)
         way = part.way[:passed] if passed is not None else ()
+        mapped = self._mapped.get(function, []) if not callers else []
+        if mapped:
+            params = (*function.params.posonly_params, *function.params.params)
+            given_to_each = [a.value for c in mapped for p, a in zip(params, c.args[1:]) if p is param]
+            return Parts([Part(node, (None, *part.path), part.way) for node in given_to_each], is_whole=False)
         found: list[Part] = []
         is_whole = True
         for call in callers if passed is None else [part.way[passed]]:
@@ -265,6 +271,18 @@ class Contents:
             found += [Part(node, (index, *part.path), way) for node, index in starred]
             is_whole = is_whole and bool(given or starred)
         return Parts(found, is_whole and bool(found))
+
+    @cached_property
+    def _mapped(self) -> dict[FunctionLike, list[cst.Call]]:
+        """The calls that run a function once for each item of what they are given beside it."""
+        found: dict[FunctionLike, list[cst.Call]] = {}
+        for call in self.tree.calls:
+            is_plain = not any(arg.star or arg.keyword for arg in call.args)
+            if len(call.args) > 1 and is_plain and self.resolver.calls_one_of(call, _MAPPING):
+                for value in self.resolver.values(call.args[0].value):
+                    if isinstance(value, Function) and value.owner is None:
+                        found.setdefault(value.node, []).append(call)
+        return found
 
     def _rest_of(self, param: cst.Param, call: cst.Call) -> list[cst.BaseExpression] | None:
         """What the call gives `*param`; None where it unpacks something itself."""

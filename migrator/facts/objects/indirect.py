@@ -92,10 +92,10 @@ class Indirect:
         by_name = [(f, value) for value in values for f in self._looked_up(value)]
         found += [f for f, value in by_name if calls(value) == "operator.methodcaller" or accepts(f, call)]
         found += [f for f in self._methods_of_unseen(call) if accepts(f, call)]
-        found += [f for f in self.run_at(call) or () if call not in self.resolver.callers(f)]
         if self._is_unseen(call):
             found += [f for f in self._escaped if accepts(f, call)]
         found += [w for f in found if isinstance(f, cst.FunctionDef) for w in self.wrappers(f)]
+        found += [f for f in self.run_at(call) or () if call not in self.resolver.callers(f)]
         return list(dict.fromkeys(found)), given
 
     def given_by(self, call: cst.Call) -> list[cst.BaseExpression]:

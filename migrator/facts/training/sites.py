@@ -330,8 +330,10 @@ class Training:
         return not values or any(v != _GRAPH_MAKER for v in values)
 
     def _assignments(self) -> Iterator[Update]:
-        for call, func in self.methods(*api.SETTING_VARIABLES):
-            if self._accumulators.holds(func.value):
+        for call, func in self.methods(*api.SETTING_VARIABLES, "set_weights"):
+            # A search sets weights for the sake of their loss, and looks for others by that.
+            is_search = func.attr.value == "set_weights" and self.tree.is_in(call, self.taped)
+            if is_search or self._accumulators.holds(func.value):
                 continue
             gradients = [g for arg in call.args for g in self.flow.sources(arg.value)]
             if any(g.tape_calls for g in gradients):  # not a loss that is averaged: `rate.assign(1 / loss)`
