@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -188,7 +188,8 @@ class Calls:
             self.run.shares.need_word(node, [value for _, value in args.all()])
             args = self.run.placing.gathering.arguments(args, node)
         out = in_place.taken_out(function, args)
-        with self.run.evaluations.calling(function, args, node):
+        is_planned = node in self.run.plan.undivided
+        with self.run.evaluations.calling(function, args, node) if is_planned else nullcontext():
             result = self.call(function, args, node, frame)
         in_place.note(self.run, function, args, out, result, node)
         return result
@@ -357,7 +358,7 @@ class Calls:
             function,
             self.run.loss_made,
             frozenset(r for c in self.run.conditions for d in v.contents(c) for r in d.needs),
-            args.key(),
+            args.key() if _takes_any(function.node.params) else (),
             receiver,
             self._context(node, frame),
             self.run.changing.is_tracing,
@@ -547,6 +548,12 @@ class Calls:
             return v.join(args.rest, self.run.definitions.default(function, param) or NOTHING)
         found = self.run.definitions.default(function, param)
         return found if found is not None else v.unseen(f"nothing is given for {param.name.value}")
+
+
+def _takes_any(params: cst.Parameters) -> bool:
+    """Whether the function may be given anything."""
+    starred = isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None
+    return starred or bool(params.params or params.posonly_params or params.kwonly_params)
 
 
 def _takes_itself_alone(method: v.Atom) -> bool:

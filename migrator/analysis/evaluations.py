@@ -74,7 +74,7 @@ class Evaluations:
     def calling(self, function: Value, args: Arguments, node: cst.Call) -> Iterator[None]:
         """While functions of the program run in a call that is planned as one on what all workers have."""
         is_of_functions = function.data is None and all(isinstance(atom, (Bound, Function)) for atom in function)
-        if node not in self.run.plan.undivided or not is_of_functions or self.are_left_alone:
+        if not is_of_functions or self.are_left_alone:
             yield
             return
         with self._inside(args, node):

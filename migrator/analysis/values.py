@@ -80,7 +80,9 @@ class Repair:
         return hash((id(self.node), self.operands))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Repair) and other.node is self.node and other.operands == self.operands
+        return self is other or (
+            isinstance(other, Repair) and other.node is self.node and other.operands == self.operands
+        )
 
 
 @dataclass(frozen=True)
@@ -431,7 +433,7 @@ COUNT = Value(Data(rank=0, integral=True))  # one whole number
 
 
 def join(a: Value, b: Value) -> Value:
-    if a is b or a == b or b is NOTHING:
+    if a is b or b is NOTHING or (a.objects == b.objects and (a.data is b.data or a.data == b.data)):
         return a
     if a is NOTHING:
         return b
@@ -605,7 +607,7 @@ def site_of_display(node: cst.CSTNode, held: Iterable[Value], context: tuple[int
 def mapped(value: Value, change: Any, depth: int = 0) -> Value:
     """The value with each of its data replaced by what `change` makes of it; objects of other kinds stay."""
     changed = change(value.data) if value.data is not None else None
-    if not any(isinstance(o, Tuple) for o in value.objects):
+    if not value.objects or not any(isinstance(o, Tuple) for o in value.objects):
         return value if changed is value.data else Value(changed, value.objects)
     objects = frozenset(
         Tuple(tuple(mapped(item, change, depth + 1) for item in o.items)) if isinstance(o, Tuple) else o

@@ -16,7 +16,7 @@ class WiderTree(Tree):
         self.__dict__.update(vars(program))
         self.parent = dict(program.parent)
         self.scopes = dict(program.scopes)
-        self._name_scopes = dict(program._name_scopes)
+        self._scope_of = dict(program._scope_of)
         self.generators: set[cst.CSTNode] = set()
 
     def add(self, module: cst.Module) -> None:
@@ -24,7 +24,7 @@ class WiderTree(Tree):
         tree = Tree([module])
         self.parent.update(tree.parent)
         self.scopes.update(tree.scopes)
-        self._name_scopes.update(tree._name_scopes)
+        self._scope_of.update(tree._scope_of)
         self.generators.update(f for f in map(tree.callable_of, tree.all_of(cst.Yield)) if f is not None)
 
     def module_of(self, node: cst.CSTNode) -> cst.Module:

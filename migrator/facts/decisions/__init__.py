@@ -172,8 +172,9 @@ class Decisions:
             # What nothing makes the same yet: perhaps what is combined for others does.
             late: list[cst.BaseExpression] = []
             for place in filter(self._places.is_steered_locally, self._places.in_order):
-                if len(late) < _MOST_LEFT and self._numbers.are_enough_for(place):
-                    found[place] = self._numbers.agree_on(place)
+                numbers = self._numbers.agreed_alone(place) if len(late) < _MOST_LEFT else None
+                if numbers is not None:
+                    found[place] = numbers
                 else:
                     late.append(place)
             left = 0

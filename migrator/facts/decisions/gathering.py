@@ -9,6 +9,7 @@ and by a run in which they are whole, that they meet no worker's part of a batch
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
 
 import libcst as cst
 
@@ -19,7 +20,6 @@ from migrator.facts.dependence import Key
 from migrator.facts.files.writes import Files
 from migrator.facts.program.syntax import clauses
 from migrator.facts.program.tree import Tree
-from migrator.worklist import Worklist
 
 _ROW_BY_ROW = frozenset({"jacobian", "batch_jacobian", "jvp"})
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
@@ -41,14 +41,14 @@ class Gathering:
 
     def _may_be_of_a_row(self, node: cst.BaseExpression) -> bool:
         """Whether it is made of what may be one row: `y[0]` of a tuple of batches, or of a batch."""
-        queue = Worklist[Key]([node])
-        for key in queue:
-            if isinstance(key, cst.Subscript) and _takes_an_item(key) and self.losses.may_be_a_row(key):
-                return True
-            # What a batch is picked by, before a worker takes its rows of it, tells nothing of how many these are.
-            if key not in self.locality.origins:
-                queue += self.locality.inputs(key)
-        return False
+        # What a batch is picked by, before a worker takes its rows of it, tells nothing of how many these are.
+        return bool(self._items) and not self._items.isdisjoint(self.locality.made_local_by(node))
+
+    @cached_property
+    def _items(self) -> set[Key]:
+        """The items that may be one row."""
+        every = self.tree.all_of(cst.Subscript)
+        return {node for node in every if _takes_an_item(node) and self.losses.may_be_a_row(node)}
 
     def _is_met_by_all(self, node: cst.BaseExpression) -> bool:
         """Whether no loop within an expression, of which each worker makes as many turns as it has rows, is around it;

@@ -5,7 +5,7 @@ A value is local as soon as anything local reaches it through the graph of depen
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import cast
@@ -183,18 +183,20 @@ class Locality:
             self._take_back(self.dependence.users(condition))
 
     @contextmanager
-    def trying(self) -> Iterator[None]:
-        """What is settled or forgotten inside is as before afterwards."""
+    def trying(self) -> Iterator[Callable[[], None]]:
+        """What is settled or forgotten inside is as before afterwards, unless what this gives is called: it stays."""
         if self._changed and self._spread is not None:  # once, and not inside and afterwards
             _ = self._marks
         settled, agreed, origins, spread = set(self._settled), set(self._agreed), dict(self.origins), self._spread
         changed, self._changed = self._changed, list(self._changed)
         self._spread = spread and spread.copy()
+        kept: list[bool] = []
         try:
-            yield
+            yield lambda: kept.append(True)
         finally:
-            self._settled, self._agreed, self.origins, self._spread = settled, agreed, origins, spread
-            self._changed = changed
+            if not kept:
+                self._settled, self._agreed, self.origins, self._spread = settled, agreed, origins, spread
+                self._changed = changed
 
     def of(self, key: Key | None) -> Marks:
         """How the value is local; nothing where all workers agree."""
@@ -275,6 +277,20 @@ class Locality:
         keys, sources = self.dependence.keys, self.dependence.sources[self.dependence.number(key)]
         marks = self._marks
         return [keys[source] for source, way in sources if PASSED[way][marks.get(source, 0)]]
+
+    def made_local_by(self, key: Key) -> Iterator[Key]:
+        """The value, and what makes it local, on all the ways back to where that begins."""
+        keys, sources = self.dependence.keys, self.dependence.sources
+        marks, ends = self._marks, {self.dependence.number(origin) for origin in self.origins}
+        queue = [self.dependence.number(key)]
+        met = set(queue)
+        while queue:
+            number = queue.pop()
+            yield keys[number]
+            for source, way in sources[number] if number not in ends else ():
+                if source not in met and PASSED[way][marks.get(source, 0)]:
+                    met.add(source)
+                    queue.append(source)
 
     def choosers(self, key: Key) -> list[cst.BaseExpression]:
         """The expressions that decide what the value is, and are local."""

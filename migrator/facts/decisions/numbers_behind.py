@@ -66,11 +66,12 @@ class NumbersBehind:
 
     def agree_on(self, place: cst.BaseExpression) -> list[LocalNumber]:
         """The numbers to combine so that the place is the same on all workers; where that cannot be, the place."""
-        alone = self.are_enough_for(place)
-        if not alone:
-            self.locality.expect(place)
+        alone = self.agreed_alone(place)
+        if alone is not None:
+            return alone
+        self.locality.expect(place)
         found = []
-        for number in self._numbers(place, set(), self.gathering, choices=not alone):
+        for number in self._numbers(place, set(), self.gathering, choices=True):
             if not number.reduction:
                 expression = number.expression if number.is_count else place
                 by_chance = self.locality.is_by_chance(place)
@@ -79,10 +80,16 @@ class NumbersBehind:
             found.append(number)
         return found
 
-    def are_enough_for(self, place: cst.BaseExpression) -> bool:
-        """Whether the place is the same on all workers once numbers behind it are combined, whatever chooses them."""
-        with self.locality.trying():
-            return all(number.reduction for number in self._numbers(place, set(), self.gathering))
+    def agreed_alone(self, place: cst.BaseExpression) -> list[LocalNumber] | None:
+        """The same if they are enough, whatever chooses them; else None, and nothing is settled."""
+        found = []
+        with self.locality.trying() as keep:
+            for number in self._numbers(place, set(), self.gathering):
+                if not number.reduction:
+                    return None
+                found.append(number)
+            keep()
+        return found
 
     def are_behind(self, node: cst.BaseExpression) -> bool:
         """Whether all that makes the value local are numbers that can be combined, and no samples."""

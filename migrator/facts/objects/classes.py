@@ -16,18 +16,19 @@ from migrator.facts.program.tree import Binding, Tree
 
 
 class Classes:
-    """`values` evaluates an expression, `binding_values` what a binding gives."""
+    """`values` evaluates an expression, `binding_values` what a binding gives; `is_known`: see Heirs."""
 
     def __init__(
         self,
         tree: Tree,
         values: Callable[[cst.CSTNode], Values],
         binding_values: Callable[[Binding], Values],
+        is_known: Callable[[cst.CSTNode], bool],
     ) -> None:
         self.tree = tree
         self._values = values
         self._binding_values = binding_values
-        self.heirs = Heirs(tree, values)
+        self.heirs = Heirs(tree, values, is_known)
         self.bases, self.lineage = self.heirs.bases, self.heirs.line
 
     def derives_from(self, cls: Class, is_wanted: Callable[[str], bool]) -> bool:

@@ -14,15 +14,20 @@ from migrator.facts.program.tree import Tree
 
 
 class Heirs:
-    """`values` evaluates an expression."""
+    """`values` evaluates an expression; `is_known` says whether what that gives is settled."""
 
-    def __init__(self, tree: Tree, values: Callable[[cst.CSTNode], Values]) -> None:
+    def __init__(
+        self, tree: Tree, values: Callable[[cst.CSTNode], Values], is_known: Callable[[cst.CSTNode], bool]
+    ) -> None:
         self.tree = tree
         self._values = values
+        self._is_known = is_known
+        self._known_lines: dict[cst.ClassDef, list[Class]] = {}
 
     def forget(self) -> None:
         """What was told of bases that are parameters, before the calls were known that give them."""
         self.__dict__.pop("_of", None)
+        self._known_lines.clear()
 
     @cached_property
     def hang_on_calls(self) -> bool:
@@ -35,7 +40,12 @@ class Heirs:
 
     def line(self, cls: Class) -> list[Class]:
         """The class and its bases as far as the script defines them, in the order in which they are asked."""
-        return linearised(cls, lambda each: [base for base in self.bases(each) if isinstance(base, Class)])
+        line = self._known_lines.get(cls.node)
+        if line is None:
+            line = linearised(cls, lambda each: [base for base in self.bases(each) if isinstance(base, Class)])
+            if all(self._is_known(arg.value) for each in line for arg in each.node.bases):
+                self._known_lines[cls.node] = line
+        return line
 
     def lines(self, cls: Class) -> list[list[Class]]:
         """The line of the class, then those of the classes that derive from it; of a class with a base that is not seen

@@ -85,7 +85,7 @@ class Resolver:
         self._cycles = 0
         self._evaluations = 0
         self._enough = _EVALUATIONS_A_NODE * len(tree.order)
-        classes = self._classes = Classes(tree, self.values, self.binding_values)
+        classes = self._classes = Classes(tree, self.values, self.binding_values, self._is_known)
         names = self._names = Names(tree, modules, classes, self.values)
         graph = self._graph = CallGraph(tree, classes, self.values, names.reaching)
         # What the parts know is asked of the resolver.
@@ -156,6 +156,9 @@ class Resolver:
                 found,
             )  # what met a node still being worked out is complete only seen from there
         return found
+
+    def _is_known(self, node: cst.CSTNode) -> bool:
+        return id(node) in self._memo
 
     def public(self, node: cst.CSTNode | None) -> list[str]:
         """The public names that the expression may stand for (`tensorflow.reduce_mean`), beside whatever else."""

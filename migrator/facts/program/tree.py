@@ -180,7 +180,7 @@ class Tree:
         self.order: dict[cst.CSTNode, int] = {}
         self._parent_orders: list[int] = []  # for each node, by its order: nodes are slow keys
         self.scopes: dict[cst.CSTNode, Scope] = {}
-        self._name_scopes: dict[cst.CSTNode, Scope] = {}
+        self._scope_of: dict[cst.CSTNode, Scope] = {}
         self._by_kind: dict[type, list[cst.CSTNode]] = defaultdict(list)
         self.names: dict[str, list[cst.Name]] = defaultdict(list)
         self.attributes: dict[str, list[Binding]] = defaultdict(list)
@@ -206,6 +206,7 @@ class Tree:
         while stack:
             node, scope, outer = stack.pop()
             orders[node] = order
+            self._scope_of[node] = scope
             self._parent_orders.append(outer)
             by_kind[type(node)].append(node)
             inner = self._enter(node, scope)
@@ -228,7 +229,6 @@ class Tree:
         kind = type(node)
         if kind is cst.Name:
             self.names[cast(cst.Name, node).value].append(cast(cst.Name, node))
-            self._name_scopes[node] = scope
         elif kind in _SCOPE_NODES:
             return self._enter_scope(node, scope)
         elif kind is cst.Param:
@@ -388,7 +388,7 @@ class Tree:
 
     def scope_of(self, node: cst.CSTNode) -> Scope:
         """The scope in which the node is evaluated."""
-        known = self._name_scopes.get(node)
+        known = self._scope_of.get(node)
         if known is not None:
             return known
         child = node

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -16,9 +15,6 @@ from migrator.analysis.values import Data, Function, Instance, Made, Value, of
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
-_CONFIG = m.Call(func=m.Attribute(attr=m.Name("get_config")), args=[])
-_CLASS = m.Call(func=m.Name("type"), args=[m.DoNotCare()]) | m.Attribute(attr=m.Name("__class__"))
-_MADE = m.Call(func=m.Attribute(attr=m.Name("from_config")), args=[m.DoNotCare()])
 # What a layer does with a batch is the same with others of these.
 _HARMLESS = frozenset({
     "name", "dtype", "trainable", "units", "filters", "use_bias", "seed",
@@ -48,18 +44,44 @@ def _is_by_its_config(run: Run, function: cst.CSTNode) -> bool:
     """Whether what the function makes by `from_config` is made by the configuration of the layer that it is given,
     but for what changes nothing."""
     tree = run.tree
-    made = [call for call in tree.calls if tree.contains(function, call) and m.matches(call, _MADE)]
+    made = [call for call in tree.calls if tree.contains(function, call) and _makes(call)]
     return bool(made) and all(
-        m.matches(call.func, m.Attribute(value=_CLASS)) and _is_kept(run, function, call.args[0].value) for call in made
+        _is_class(cst.ensure_type(call.func, cst.Attribute).value) and _is_kept(run, function, call.args[0].value)
+        for call in made
     )
+
+
+# Matchers of libcst's would take longer to import than all else of it.
+
+
+def _makes(node: cst.CSTNode) -> bool:
+    """`….from_config(config)`"""
+    return _is_of_method(node, "from_config") and len(cst.ensure_type(node, cst.Call).args) == 1
+
+
+def _is_config(node: cst.CSTNode) -> bool:
+    """`….get_config()`"""
+    return _is_of_method(node, "get_config") and not cst.ensure_type(node, cst.Call).args
+
+
+def _is_of_method(node: cst.CSTNode, name: str) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == name
+
+
+def _is_class(node: cst.CSTNode) -> bool:
+    """`type(layer)`, `layer.__class__`"""
+    if isinstance(node, cst.Call):
+        return isinstance(node.func, cst.Name) and node.func.value == "type" and len(node.args) == 1
+    return isinstance(node, cst.Attribute) and node.attr.value == "__class__"
 
 
 def _is_kept(run: Run, function: cst.CSTNode, config: cst.BaseExpression) -> bool:
     if not isinstance(config, cst.Name):
-        return m.matches(config, _CONFIG)
+        return _is_config(config)
     tree = run.tree
     bindings = tree.scopes[function].bindings.get(config.value, ()) if function in tree.scopes else ()
-    if len(bindings) != 1 or not m.matches(bindings[0].node, m.Assign(value=_CONFIG)):
+    assigned = bindings[0].node if len(bindings) == 1 else None
+    if not isinstance(assigned, cst.Assign) or not _is_config(assigned.value):
         return False
     uses = [name for name in tree.names.get(config.value, ()) if tree.contains(function, name)]
     return all(_leaves_it(run, name) for name in uses)
@@ -74,4 +96,4 @@ def _leaves_it(run: Run, name: cst.Name) -> bool:
         index = parent.slice[0].slice
         key = index.value if isinstance(index, cst.Index) else None
         return isinstance(key, cst.SimpleString) and key.evaluated_value in _HARMLESS
-    return isinstance(parent, cst.Arg) and m.matches(run.tree.parent[parent], _MADE)
+    return isinstance(parent, cst.Arg) and _makes(run.tree.parent[parent])
