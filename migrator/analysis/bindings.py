@@ -102,7 +102,7 @@ class Bindings:
             value = v.forgotten(value)
         self.run.changing.note(owner.scope, name, value)
         if owner is not frame and not isinstance(frame.scope.node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
-            value = v.join(owner.names.get(name, NOTHING), value)
+            value = v.join(owner.names.get(name, NOTHING), self.run.chosen_now(value))
             if owner.names.get(name) != value:
                 self.run.heap.change_elsewhere()
         owner.names[name] = value

@@ -114,7 +114,7 @@ class Run(Recorded):
         self.written = written or {}
         self.running: list[Frame] = []
         self.changing = Changing(self)
-        self.heap = Heap(self._chosen_now, self.changing.note_filled)
+        self.heap = Heap(self.chosen_now, self.changing.note_filled)
         self.imports = Imports(tree, Modules(scripts), self)
         self.statements = Statements(self)
         self.expressions = Expressions(self)
@@ -440,7 +440,8 @@ class Run(Recorded):
         """Notes that a library's function raises an exception by what it is given."""
         self.may_raise([self.agreed(given or node, value) for given, value in args.all()])
 
-    def _chosen_now(self, value: Value) -> Value:
+    def chosen_now(self, value: Value) -> Value:
+        """The value, where it is kept by what decides that the code runs which keeps it."""
         conditions = self.conditions
         return self.chosen(value, conditions) if conditions else value
 

@@ -17,6 +17,7 @@ from migrator.facts.objects.texts import Texts, acts
 from migrator.facts.objects.values import Class, External, Function, Object, Value, calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import FunctionLike, Tree
+from migrator.facts.randomness.draws import draws
 from migrator.facts.training.sites import Training
 
 _SEEDS = api.NUMPY_GENERATORS | {
@@ -35,6 +36,7 @@ _MAKING = re.compile(
     r"keras\.(?:models\.)?Model$|"
     r"keras\.(?:layers|regularizers|constraints|initializers|optimizers|losses)\.(?:\w+\.)*[A-Z]\w*$"
 )
+_SIZES = frozenset({"size", "shape", "k"})
 # They ask a function when to stop, or how fast to go on.
 _ASKING = ("itertools.takewhile", "itertools.dropwhile", "builtins.iter", "keras.callbacks.LearningRateScheduler")
 _ASSERTING = re.compile(r"tensorflow\.(?:compat\.v1\.)?(?:debugging\.assert_\w+|(?:debugging\.)?Assert)$")
@@ -87,6 +89,7 @@ class DecidingCalls:
                 yield from self._given_by(arg.value)
         else:
             yield from self._counted_in(call)
+            yield from self._drawn_by(call)
 
     def _compiled_with(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What scales the losses, which loss and optimizer these are, and what functions of the script that make the
@@ -125,6 +128,13 @@ class DecidingCalls:
         marks = {arg.value: self.locality.of(arg.value) for arg in compared}
         if sum(bool(mark & Mark.COUNT) for mark in marks.values()) == 1:
             yield from (value for value, mark in marks.items() if mark)
+
+    def _drawn_by(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """How many numbers the call says that it draws, which settles those that come next; but for numbers of rows, by
+        which a worker draws those of all."""
+        if any(map(draws, self.resolver.values(call.func))):
+            sizes = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value in _SIZES]
+            yield from (size for size in sizes if self.locality.of(size) & ~(Mark.COUNT | Mark.WITHIN))
 
     def _makes_lambda(self, call: cst.Call) -> bool:
         """Whether the call gives one lambda, which reads nothing that is local but what it is called with."""

@@ -100,6 +100,14 @@ class Picking:
         name = method_called(call)
         return (name in _TELLING and name not in self.tree.methods) or self._is_of_fixed(call)
 
+    def methods_asked_for(self, use: cst.CSTNode) -> list[cst.FunctionDef]:
+        """The methods of the script's that the call may run, whichever it asks for: `getattr(game, name)()`."""
+        asked = use.func if isinstance(use, cst.Call) and isinstance(use.func, cst.Call) else None
+        if asked is None or not asked.args or External("builtins.getattr") not in self.resolver.values(asked.func):
+            return []
+        objects = [v for v in self.resolver.values(asked.args[0].value) if isinstance(v, Object)]
+        return [method for v in objects for method in self.resolver.methods_of(v.of)]
+
     def _is_of_fixed(self, call: cst.Call) -> bool:
         """Whether it is a method of a date, a time or a path, none of which is ever changed, and writes no file."""
         values = self.resolver.values(call.func) if isinstance(call.func, cst.Attribute) else ()

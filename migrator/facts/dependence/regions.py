@@ -268,7 +268,7 @@ class Regions:
         yield from self._bound_in(use)
         at = self.tree.callable_of(use)
         anyway = [call for call in self.calls_in(use) if call is not use and self.tree.callable_of(call) is at]
-        yield from self.changed_within([use], dependence, anyway)
+        yield from self.changed_within([use, *self._picking.methods_asked_for(use)], dependence, anyway)
 
     def _chosen_in_region(self, region: Region, dependence: Dependence) -> Iterator[Key]:
         yield from self._choosing_calls(region.place)

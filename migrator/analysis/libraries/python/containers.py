@@ -26,6 +26,9 @@ _CONTAINERS = frozenset(
     {"builtins.list", "builtins.dict", "builtins.set", "collections.deque", "collections.OrderedDict"}
 )
 
+# What they are given decides which item stands where, or is there.
+_MOVING = frozenset({"pop", "remove", "discard", "rotate"})
+
 
 def _sequence(kind: str) -> Handler:
     def handler(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -218,7 +221,7 @@ def sent_to(function: cst.CSTNode) -> Made:
 
 def container_method(run: Run, atom: Container, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     given = args.positional[0] if args.positional else NOTHING
-    if name == "send" and atom.kind == "iterator" and any(not d.is_replicated for d in run.objects.leaves(given)):
+    if name == "send" and atom.kind == "iterator" and run.may_differ(given):
         run.heap.store(sent_to(atom.site.node), None, given)
     if name in ("append", "add", "appendleft"):
         run.put_in[atom].add(args.nodes.get(0))
@@ -229,6 +232,7 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         return NONE
     if name == "insert" and len(args.positional) > 1:
         scatter(run, atom)
+        run.heap.store(atom, None, run.chosen(run.objects.parts(v.of(atom)), args.positional[:1]))
         run.put_in[atom].add(args.nodes.get(1))
         run.heap.store(atom, None, args.positional[1])
         return NONE
@@ -251,6 +255,8 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
     if name == "clear":
         run.changing.note_cleared(atom, node)
     everything = run.objects.parts(v.of(atom))
+    if name in _MOVING and any(map(run.may_differ, args.positional)):
+        run.heap.store(atom, None, run.chosen(everything, args.positional))
     if name == "setdefault" and len(args.positional) > 1:
         run.objects.store_item(v.of(atom), given, args.positional[1], node)
         return run.chosen(run.objects.container_item(atom, given), [given])
@@ -260,7 +266,9 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         return run.chosen(v.join(found, default), [given])
     if name in ("pop", "popleft", "remove", "discard", "reverse") and is_of_numbers(run, atom):
         _lose(run, atom, name, args, node, frame)
-    elif name in ("popleft", "remove", "reverse") or (name == "pop" and args.positional and given.constant != -1):
+    elif name in ("popleft", "remove", "reverse", "rotate") or (
+        name == "pop" and args.positional and given.constant != -1
+    ):
         scatter(run, atom)
     if name in ("pop", "popleft", "__next__", "send", "popitem"):
         return everything
@@ -279,6 +287,8 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         return _with_others(run, atom, args, node, frame)
     if name == "_asdict":
         return v.of(atom)
+    if name == "rotate":
+        return NONE
     if name in ("index", "count", "__len__", "clear", "remove", "discard", "close"):
         return NUMBER
     return run.placing.opaque([everything, *args.positional], "what this method gives is not known")

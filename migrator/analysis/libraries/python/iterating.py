@@ -79,7 +79,9 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
         if NOTHING in items:
             return NOTHING
         frame = run.frames[run.tree.module_of(reader)]
-        result = run.calls.call(given[0], Arguments(items), reader, frame) if given else NUMBER
+        turns = [settling for x in given[1:] for settling in run.settling_turns(x)]
+        with run.decided_by(turns, run.running[-1]):  # what the function does besides
+            result = run.calls.call(given[0], Arguments(items), reader, frame) if given else NUMBER
         apart = kind == "filter" and any(not d.is_replicated or d.needs for d in run.objects.leaves(result))
         kept = v.join_all(items)
         return (

@@ -15,7 +15,7 @@ from migrator.facts.names.of_libraries import OF_LIBRARIES
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
-_ANYTHING = ".*"
+_ANYTHING, _EITHER = ".*", "(?:"
 _ALIKE = "named alike"
 # What a class does with its attributes by itself.
 _HOOKS = ("__getattr__", "__getattribute__", "__setattr__")
@@ -30,6 +30,13 @@ def spelled(node: cst.CSTNode | None) -> re.Pattern[str] | None:
 def _spelled(node: cst.BaseExpression) -> str | None:
     if isinstance(node, cst.SimpleString) and isinstance(node.evaluated_value, str):
         return re.escape(node.evaluated_value)
+    if isinstance(node, cst.IfExp):
+        either = [_spelled(node.body), _spelled(node.orelse)]
+        return (
+            f"{_EITHER}{either[0]}|{either[1]})"
+            if all(text and not text.startswith(_ANYTHING) for text in either)
+            else None
+        )
     if isinstance(node, cst.FormattedString):
         return "".join(map(_part, node.parts))
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
@@ -56,9 +63,10 @@ def _up_to(place: str, text: cst.BaseExpression) -> str | None:
 
 def beginning(names: re.Pattern[str] | None) -> str:
     """How all of these names begin."""
-    return (
-        re.sub(r"\\(.)", r"\1", names.pattern.partition(_ANYTHING)[0].removesuffix(r"\Z")) if names is not None else ""
-    )
+    if names is None:
+        return ""
+    certain = names.pattern.partition(_ANYTHING)[0].partition(_EITHER)[0].removesuffix(r"\Z")
+    return re.sub(r"\\(.)", r"\1", certain)
 
 
 def store(run: Run, atom: Instance, value: Value, names: re.Pattern[str] | None) -> None:

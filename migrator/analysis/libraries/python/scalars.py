@@ -74,7 +74,10 @@ def _scalar(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     value = args.positional[0] if args.positional else NUMBER
     data = value.data
     if data is None:
-        return NUMBER
+        if not any(isinstance(atom, Made) for atom in value):
+            return NUMBER
+        held = run.placing.opaque([value], "it is a number of what this holds")  # as a variable does
+        return v.mapped(held, lambda d: replace(d, rank=0))
     if data.is_text:
         return Value(Data(data.placement, rank=0, needs=data.needs, behind=data.behind))
     if isinstance(data.placement, Sharded) and not data.symbolic:
