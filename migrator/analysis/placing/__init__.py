@@ -13,7 +13,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import Arg, Op
 from migrator.analysis.ops.contracting import PRODUCTS
-from migrator.analysis.ops.making import Sizes, Stacked
+from migrator.analysis.ops.making import Makes, Sizes, Stacked
 from migrator.analysis.ops.picking import Gather, GetItem
 from migrator.analysis.placement import (
     LOCAL,
@@ -98,6 +98,8 @@ class Placing:
 
     def _placed(self, op: Operation) -> Value:
         asked = next((d for d in op.leaves if d.sizeless), None)
+        if op.row is not None and isinstance(op.row.kind, Makes):
+            self.parts.note_sizeless(op.node, op.leaves)
         if asked is not None and not (op.row is not None and isinstance(op.row.kind, (GetItem, Sizes))):
             return self.parts.sizeless(asked)
         poison = next((d for d in op.leaves if isinstance(d.placement, Unknown)), None)
