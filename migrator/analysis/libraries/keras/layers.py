@@ -195,7 +195,8 @@ def _rank(run: Run, path: str, args: Arguments, made: Arguments) -> int | None:
         return 2
     if path in _MERGING:
         ranks = {d.rank for d in _merged(run, args)}
-        return max((rank for rank in ranks if rank is not None), default=None) if None not in ranks else None
+        are_seen = None not in ranks or path.endswith(".Concatenate")  # whose tensors all have as many
+        return max((rank for rank in ranks if rank is not None), default=None) if are_seen else None
     given = args.positional[0].data if args.positional and not args.positional[0].objects else None
     if given is None or given.nested:
         return None
@@ -221,7 +222,9 @@ def _least(run: Run, path: str, args: Arguments) -> int:
     if path in _MERGING:
         return max((d.axes for d in _merged(run, args)), default=2)
     given = args.positional[0].data if args.positional and not args.positional[0].objects else None
-    return 2 if given is None or given.nested or path != _EMBEDDING else max(given.axes + 1, 2)
+    if given is None or given.nested or path not in (_EMBEDDING, *_OF_EQUAL_RANK):
+        return 2
+    return max(given.axes + (path == _EMBEDDING), 2)
 
 
 def _width(path: str, made: Arguments) -> int | None:
