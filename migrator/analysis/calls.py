@@ -248,7 +248,9 @@ class Calls:
         return self._each(function, args, node, frame)
 
     def _each(self, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-        results = [self._call(atom, args, node, frame) for atom in function]
+        # What an attribute holds at another time, a list of layers that a model is made of, cannot be what is called.
+        callable_ = [atom for atom in function if not _is_structure(atom)]
+        results = [self._call(atom, args, node, frame) for atom in callable_ or function]
         if len(results) > 1:
             self._note_torn(results, node, function)
         found = v.join_all(results)
@@ -559,3 +561,8 @@ def _takes_any(params: cst.Parameters) -> bool:
 def _takes_itself_alone(method: v.Atom) -> bool:
     """Whether it is a method that is given no fields of the kind of InitVar."""
     return isinstance(method, v.Bound) and len(method.function.node.params.params) == 1
+
+
+def _is_structure(atom: v.Atom) -> bool:
+    """Whether it surely is a list, dictionary, set or tuple of Python's."""
+    return isinstance(atom, v.Tuple) or (isinstance(atom, Container) and atom.kind in ("list", "dict", "set"))

@@ -133,6 +133,10 @@ class Recorded:
         self.left_open: set[cst.CSTNode] = set()  # the sizes, where they are written, that become None
         self.of_open_size: set[cst.CSTNode] = set()  # functions of which the graph is not told how many rows there are
         self.of_fixed_size: set[cst.CSTNode] = set()  # functions that go on only if there are as many as a batch has
+        self.sizeless: set[cst.CSTNode] = set()  # what a graph makes of sizes that it is not told, and cannot
+        # The sizes of all workers' batches that the runtime makes those of one worker's of, by the call
+        # and the context of the frame.
+        self.shared_sizes: dict[tuple[cst.CSTNode, tuple[int, ...]], Value] = {}
         self.full_batches: set[int] = set()  # the ids of calls that make batches of one size
         self.with_gradients: set[cst.CSTNode] = set()  # functions that give their own, of values as they are there
         self.baked: set[cst.CSTNode] = set()  # what a graph has as it was when it was traced, and changes

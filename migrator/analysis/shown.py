@@ -103,12 +103,18 @@ class Shown:
             call = self.tree.parent[parent]
             if parent.attr.value in _RUNNING:
                 return isinstance(call, cst.Call) and call.func is parent and self._ends(call, set())
+            is_filled = parent.attr.value == "add" and isinstance(call, cst.Call) and call.func is parent
+            if is_filled and isinstance(self.tree.parent[call], cst.Expr):
+                return True  # of a Sequential that gets its layers
             return parent.attr.value in _HARMLESS or self._is_self(use)
         if isinstance(parent, (cst.Assign, cst.AssignTarget)):
             targets = parent.targets if isinstance(parent, cst.Assign) else [parent]
             return all(isinstance(target.target, cst.Name) for target in targets)
         if isinstance(parent, cst.Expr):
             return True
+        if isinstance(parent, cst.Return):  # what the calls give are uses as well, where all calls are seen
+            function = self.tree.function_of(parent)
+            return function is not None and not function.decorators and function not in self.run.handed
         return isinstance(parent, cst.Arg) and self._is_handed_to_function(parent)
 
     def _is_handed_to_function(self, arg: cst.Arg) -> bool:

@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrator.analysis.placement import ALL_GATHER, Partial, Replicated, Scaled, Sharded, Unknown, options
 from migrator.analysis.placing import MEETS
+from migrator.analysis.placing.parts import SIZELESS
 from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.run import Run
 from migrator.analysis.values import NOTHING, Data, Repair, Value
@@ -77,7 +78,10 @@ class Verdicts:
 
     @property
     def changed(self) -> Verdict | None:
-        """Why no loss is known: which names hold the rows that are changed in place somewhere is not followed."""
+        """Why no loss is known: which names hold the rows that are changed in place somewhere is not followed; a graph
+        cannot be made."""
+        for node in sorted(self._run.sizeless & self.tree.order.keys(), key=self.tree.order.__getitem__):
+            return Verdict(NONE, why=SIZELESS, node=node)
         repair = next(iter(self._run.changed.values()), None)
         return Verdict(NONE, why=f"{repair.why}; {repair.blocked}", node=repair.node) if repair is not None else None
 

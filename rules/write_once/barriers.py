@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrator.edits import Guard, InsertAfter, InsertBefore
+from migrator.edits import Guard, InsertAfter, InsertBefore, Refusal, Replace
 from migrator.facts.files.still_read import StillRead
 from migrator.facts.program.tree import nodes_in
 from migrator.facts.script import Facts
 
 from .extents import is_asked_first, is_guarded, is_waited_for, writing_in
+from .leaving import barrier_behind
 from .sinks import Sink, calls_of
 from .statements import only_prints
 
@@ -21,7 +22,7 @@ _LEAVING = (cst.Return, cst.Continue, cst.Break, cst.Raise)
 
 def barriers(
     facts: Facts, guards: Sequence[Guard], sinks: Sequence[Sink], chiefs: Sequence[cst.CSTNode]
-) -> Iterator[InsertAfter | InsertBefore]:
+) -> Iterator[InsertAfter | InsertBefore | Replace | Refusal]:
     """Each once, however many writes wait for it. `chiefs`: the calls in the midst of a statement that the chief alone
     makes."""
     yield from dict.fromkeys(_barriers(facts, guards, sinks, chiefs))
@@ -29,7 +30,7 @@ def barriers(
 
 def _barriers(
     facts: Facts, guards: Sequence[Guard], sinks: Sequence[Sink], chiefs: Sequence[cst.CSTNode]
-) -> Iterator[InsertAfter | InsertBefore]:
+) -> Iterator[InsertAfter | InsertBefore | Replace | Refusal]:
     waiting = [guard for guard in guards if is_waited_for(facts, guard, guards)]
     met: set[cst.CSTNode] = {facts.tree.statement_of(guard.last) for guard in waiting}
     still_read = facts.still_read(met)
@@ -41,7 +42,7 @@ def _barriers(
             met.add(facts.tree.statement_of(before))
             yield InsertBefore(before, (facts.call("barrier"),))
         if guard in waiting:
-            yield InsertAfter(guard.last, (facts.call("barrier"),))
+            yield from barrier_behind(facts, guard.first, guard.last)
     for block in facts.worker_paths.chiefs_folders:
         reads = [read for read in facts.worker_paths.reads_in(block) if not is_guarded(facts, read, guards)]
         if any(still_read.is_open_behind(read, block) for read in reads):

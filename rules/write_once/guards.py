@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import cast
 
@@ -10,17 +9,15 @@ import libcst as cst
 
 from migrator.edits import Guard, Refusal, Wrap
 from migrator.facts.files.writes import Write
-from migrator.facts.objects.values import External
 from migrator.facts.program.syntax import is_format
 from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
 
 from .extents import is_waited_for, lies_within
+from .leaving import is_given_to_nobody, may_leave
 from .questions import existence_test
 from .statements import calls_model_early, names_read_after, only_prints
 
-# What they return is None on all workers.
-_GIVING_NONE = re.compile(r"^numpy\.save\w*$|^(?:json|pickle)\.dump$|\.savefig$|^keras\..*\bsave_model$")
 _ADVICE = "write the file under `if lockstep.is_chief():` by hand"
 
 
@@ -52,26 +49,30 @@ def guarded(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
     if any(calls_model_early(facts, s) for s in write.statements):
         reason = "a model that is not built yet would be built here by the chief alone"
         return Refusal(write.node, reason, "call the model before the write, on every worker")
+    as_it_stands = Guard(statement, write.statements[-1], condition)
     if write.is_with or write.following:
+        if not may_leave(facts, write.statements, is_waited_for(facts, as_it_stands, ())):
+            reason = "the chief alone would leave here what the others go on with"
+            return Refusal(write.node, reason, "leave behind the write, and not in the midst of it")
         lost = names_read_after(facts, *write.statements)
         if lost:
             block = "this block makes" if write.is_with else "is made while this file is open"
             return Refusal(write.node, f"`{lost}`, which {block}, is needed by every worker afterwards", _ADVICE)
-        return Guard(statement, write.statements[-1], condition)
+        return as_it_stands
     if small is None:
         reason = "this write is a part of a condition, or of a loop's header"
         return _chiefs_path(facts, write) or Refusal(write.node, reason, _ADVICE)
     if isinstance(small, cst.Expr):
-        return Guard(statement, statement, condition)
+        return as_it_stands
     if isinstance(small, cst.Assign) and len(small.targets) == 1 and isinstance(small.targets[0].target, cst.Name):
         return _guard_assignment(facts, write, small, small.targets[0].target, condition)
-    if isinstance(small, cst.Return) and small.value is write.node and _is_returned_to_nobody(facts, write):
+    if isinstance(small, cst.Return):
+        is_waited = is_waited_for(facts, as_it_stands, ())
+        if may_leave(facts, write.statements, is_waited):
+            return as_it_stands
         # What comes behind a guard would run on the workers that do not return there.
-        return (
-            Guard(statement, statement, condition)
-            if _ends_function(facts, statement)
-            else _chiefs(write.node, condition)
-        )
+        if small.value is write.node and not is_waited and is_given_to_nobody(facts, small):
+            return _chiefs(write.node, condition)
     reason = "what this write returns is needed by every worker"
     return _chiefs_path(facts, write) or Refusal(write.node, reason, _ADVICE)
 
@@ -98,44 +99,6 @@ def _chiefs(value: cst.BaseExpression, condition: str) -> Wrap:
     is_tight = isinstance(value, (cst.Call, cst.Attribute, cst.Subscript)) or value.lpar
     opening, closing = ("", "") if is_tight else ("(", ")")
     return Wrap(value, opening, f"{closing} if {condition} else None")
-
-
-def _is_returned_to_nobody(facts: Facts, write: Write) -> bool:
-    """Whether no call uses what the function returns, and no worker waits for the file: the chief has returned."""
-    queue, passed = [facts.tree.function_of(write.statement)], set[cst.CSTNode]()
-    while queue and not _gives_none(facts, write.node):
-        function = queue.pop()
-        if not isinstance(function, cst.FunctionDef) or not facts.keywords.is_only_called(function):
-            return False
-        passed.add(function)
-        for call in facts.resolver.callers(function):
-            parent = facts.tree.parent[call]
-            if isinstance(parent, cst.Return):
-                outer = facts.tree.function_of(parent)
-                queue += [outer] if outer not in passed else []
-            elif not isinstance(parent, cst.Expr):
-                return False
-    return not is_waited_for(facts, Guard(write.statement, write.statement, ""), ())
-
-
-def _gives_none(facts: Facts, node: cst.CSTNode) -> bool:
-    values = facts.resolver.values(node.func) if isinstance(node, cst.Call) else ()
-    return bool(values) and all(isinstance(v, External) and _GIVING_NONE.search(v.path) for v in values)
-
-
-def _ends_function(facts: Facts, statement: cst.CSTNode) -> bool:
-    """Whether nothing more would run in the function without this `return`."""
-    for owner in facts.tree.ancestors(statement):
-        if isinstance(owner, cst.FunctionDef):
-            return True
-        if isinstance(owner, (cst.For, cst.While, cst.Try)):
-            return False
-        if isinstance(owner, cst.IndentedBlock):
-            if owner.body[-1] is not statement:
-                return False
-        elif isinstance(owner, cst.BaseStatement):
-            statement = owner
-    return False
 
 
 def guarded_fetch(facts: Facts, write: Write) -> Guard | Wrap | Refusal:

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrator.edits import Guard, InsertAfter, Wrap
+from migrator.edits import Guard, InsertAfter, Refusal, Replace, Wrap
 from migrator.facts.files.writes import Write
 from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
 from migrator.records import dataclass
 
 from .extents import is_guarded, lies_within
+from .leaving import barrier_behind
 from .questions import question_around
 
 
@@ -85,7 +86,9 @@ def until_closed(facts: Facts, opening: cst.Call) -> list[cst.CSTNode]:
     return block[block.index(first) : block.index(last) + 1]
 
 
-def written_elsewhere(facts: Facts, sink: Sink, guards: Sequence[Guard]) -> Iterator[Wrap | InsertAfter]:
+def written_elsewhere(
+    facts: Facts, sink: Sink, guards: Sequence[Guard]
+) -> Iterator[Wrap | InsertAfter | Replace | Refusal]:
     condition = facts.call("is_chief")
     for path in sink.paths:
         nowhere = f"{facts.standard_imports.name(facts.tree.module_of(path), 'os') or 'os'}.devnull"
@@ -96,7 +99,7 @@ def written_elsewhere(facts: Facts, sink: Sink, guards: Sequence[Guard]) -> Iter
         calls = [call for path in sink.paths for call in calls_of(facts, path)]
         reads = facts.read_again.reads(written.first, written.last, calls)
         if any(not is_guarded(facts, read, guards) for read in reads):
-            yield InsertAfter(written.last, (facts.call("barrier"),))
+            yield from barrier_behind(facts, written.first, written.last)
 
 
 def calls_of(facts: Facts, path: cst.BaseExpression) -> Iterator[cst.Call]:

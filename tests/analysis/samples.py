@@ -265,6 +265,13 @@ BY_KIND: dict[str, Callable[[Op], list[Sample]]] = {
         S(f(4, 8), 4, axis=0),
         S(f(8, 6, 4), 6, axis=-2),
     ],
+    "Window": lambda op: [
+        *(S(f(8, 4), begin, size) for begin in ([0, 0], [0, 1], [1, 1]) for size in ([-1, 2], [8, 2], [3, 2])),
+        S(f(8, 4), [0, 1], [ROW_COUNT, 2]),
+        S(f(4, 8), [1, 0], [2, ROW_COUNT]),
+        S(f(4, 8), [1, 0], [2, 3]),
+        S(f(8, 8), [0, 0], [ROW_COUNT, -1]),
+    ],
     "Tile": lambda op: [S(f(8, 4), m) for m in ([1, 2], [2, 1], [3, 2], [ROW_COUNT, 1])] + [S(f(1, 4), [ROW_COUNT, 1])],
     "Repeat": lambda op: [S(f(8, 4), 2, axis=a) for a in (0, 1, -1)] + [S(f(8, 4), 2), S(f(4, 8), 2)],
     "Pad": lambda op: (

@@ -163,6 +163,24 @@ def test_the_latest_import_of_all_names_counts(tmp_path: Path, imports: str, mod
     assert b'reduction="sum"' in contents(folder)["main.py"]
 
 
+@pytest.mark.parametrize(
+    ("basic", "other"),
+    [
+        ("from ours import other\n\n\ndef distance(y, p):\n    return other.of(y, p)\n", SUM.replace("distance", "of")),
+        (f"from ours import other\n\n\n{MEAN}", SUM),
+    ],
+    ids=["module of the package", "defined anew"],
+)
+def test_a_module_imports_from_the_package_that_hands_it_on(tmp_path: Path, basic: str, other: str) -> None:
+    (tmp_path / "ours").mkdir()
+    given = "from ours.other import *\nfrom ours.basic import *\n"
+    given = given if other != SUM else "".join(reversed(given.splitlines(keepends=True)))
+    folder_with(tmp_path / "ours", __init__=given, basic=basic, other=other)
+    folder_with(tmp_path, main=OF_DISTANCE.format(imports="from ours import *"))
+    assert migrate(tmp_path).exit_code == NOTHING_LEFT
+    assert b'reduction="sum"' in contents(tmp_path)["main.py"]
+
+
 def test_a_refused_file_takes_back_what_runs_together_with_it(tmp_path: Path) -> None:
     lost = STEP.replace("tape.gradient(", "elsewhere(")
     folder = folder_with(tmp_path, main=MAIN, steps=lost)

@@ -132,6 +132,9 @@ def _of_one_process(data: Data) -> Data:
 def _shares(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value:
     first = args.positional[0] if args.positional else NUMBER
     if path.endswith("shard_and_rebatch_dataset"):
+        size = args.positional[1] if len(args.positional) > 1 else NUMBER
+        at = (node, run.running[-1].context)
+        run.shared_sizes[at] = v.join(run.shared_sizes.get(at, NOTHING), size)
         return v.of(v.Tuple((run.libraries.datasets.cut(first, node), NUMBER)))
     if path.endswith("shard_batches"):
         return run.libraries.datasets.cut(first, node)

@@ -444,3 +444,26 @@ def _leaves_alone(pads: Arg, axis: int) -> bool:
         return axis == 0 and pads.first == (0, 0)
     each = pads.constant if pads.items is None else [literal(item) for item in pads.items]
     return isinstance(each, (list, tuple)) and len(each) > axis and each[axis] in ([0, 0], (0, 0))
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a value by where it begins and how large it is: of all rows, `-1` or as many as there are, from the
+    first one on."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        value = whole(bound.data())
+        begins, extents = sizes(bound.data(1)), sizes(bound.data(2))
+        cut, rank = sharded(value.placement), next((len(told) for told in (begins, extents) if told), value.rank)
+        if cut is None:
+            if any(leaf.placement != REPLICATED for at in (1, 2) for leaf in bound.data(at).leaves()):
+                raise NeedsWhole("how much it takes of a value depends on the rows of the batch", "all_reduce")
+            return Arg(value.placement, rank=rank)
+        if begins is None or extents is None or len(begins) != len(extents) or cut.axis >= len(extents):
+            raise NeedsWhole("which rows of the batch it takes is not seen", ALL_GATHER)
+        first, extent = begins[cut.axis], extents[cut.axis]
+        others = [told[at] for told in (begins, extents) for at in range(len(told)) if at != cut.axis]
+        are_all = extent == -1 or (extent == ROWS and cut.rows == "one" and cut.blocks == 1)
+        if first is NOT_CONSTANT or first != 0 or not are_all or ROWS in others:
+            raise NeedsWhole("it picks rows of the batch by their position", ALL_GATHER)
+        return Arg(value.placement, rank=rank)

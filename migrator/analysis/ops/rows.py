@@ -25,6 +25,7 @@ from migrator.analysis.ops.moving import (
     Splits,
     Squeeze,
     Tile,
+    Window,
 )
 from migrator.analysis.ops.picking import AlongRows, Gather, GatherNd, GetItem, Mask, OneHot
 from migrator.analysis.ops.reducing import Along, Average, Moments, Reduces, WholeValue
@@ -90,6 +91,7 @@ KINDS: dict[str, Kind] = {
     "splits": Splits(),
     "unstacks": Splits(unstack=True),
     "tile": Tile(),
+    "window": Window(),
     "tile-broadcast": Tile(broadcasts=True),
     "repeat": Repeat(),
     "pad": Pad(),

@@ -13,7 +13,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import Arg, Op
 from migrator.analysis.ops.contracting import PRODUCTS
-from migrator.analysis.ops.making import Sizes, Stacked
+from migrator.analysis.ops.making import Makes, Sizes, Stacked
 from migrator.analysis.ops.picking import Gather, GetItem
 from migrator.analysis.placement import (
     LOCAL,
@@ -55,6 +55,9 @@ _GIVEN = v.unseen("what a function is given that another library calls is not se
 HELD = Unknown("what a function gives that another library calls is a worker's part of the batch")
 UNLIKE = "a mean is taken over several batches at once, and they may be of different sizes"
 
+# The sizes of one of Keras's tensors that they tell are no such tensors themselves.
+_NUMBERS_OF_PYTHON = frozenset({"tensorflow.Tensor.shape", "numpy.ndarray.shape", "keras.backend.int_shape"})
+
 
 class Placing:
     def __init__(self, run: Run) -> None:
@@ -78,6 +81,8 @@ class Placing:
         if self.run.packages.inside:
             self.run.packages.met.note_lost(op, value)
         value = traits.kept(self.run, op, value)
+        if op.symbolic and path in _NUMBERS_OF_PYTHON:
+            value = v.mapped(value, lambda d: replace(d, symbolic=False))
         given = [x for _, x in args.all() if x.objects or (x.data is not None and x.data.behind)]
         if given and path.startswith(_WITH_OBJECTS):
             value = handles.behind(value, handles.given(self.run, given))
@@ -98,6 +103,8 @@ class Placing:
 
     def _placed(self, op: Operation) -> Value:
         asked = next((d for d in op.leaves if d.sizeless), None)
+        if op.row is not None and isinstance(op.row.kind, Makes):
+            self.parts.note_sizeless(op.node, op.leaves)
         if asked is not None and not (op.row is not None and isinstance(op.row.kind, (GetItem, Sizes))):
             return self.parts.sizeless(asked)
         poison = next((d for d in op.leaves if isinstance(d.placement, Unknown)), None)

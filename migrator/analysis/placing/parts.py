@@ -156,6 +156,12 @@ class Parts:
             self.run.of_fixed_size.update(self.run.traced.intersection(self.run.calls.stack))
         return Value(Data(Unknown(SIZELESS), needs=data.needs))
 
+    def note_sizeless(self, node: cst.CSTNode, given: Sequence[Data]) -> None:
+        """Notes what is made there of so many rows as a graph is not told, an error whether it is used or not."""
+        is_lost = any(d.sizeless or (isinstance(d.placement, Unknown) and d.placement.why == SIZELESS) for d in given)
+        if is_lost and self.run.is_seen_to_run and not self.run.is_left_alone:
+            self.run.sizeless.add(node)
+
     def unpacked(self, data: Data, count: int) -> list[Value] | None:
         if data.sizeless:
             return [self.sizeless(data), *[Value(Data(rank=0, needs=data.needs))] * (count - 1)]

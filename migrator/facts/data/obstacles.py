@@ -13,6 +13,7 @@ from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.data.batch_shapes import BatchShapes, DoubtfulSize, Made, Shown, Size
 from migrator.facts.data.batch_sources import BatchSources
 from migrator.facts.data.cache_files import CacheFiles
+from migrator.facts.data.displays import Displays
 from migrator.facts.data.first_axis import FirstAxis
 from migrator.facts.data.meanwhile import Meanwhile
 from migrator.facts.data.noise import Noise
@@ -101,6 +102,7 @@ class Obstacles:
         self._batch_shapes = BatchShapes(tree, resolver)
         self._size_uses = SizeUses(tree, resolver, self.kinds, self._batch_shapes)
         self._noise = Noise(tree, resolver, training, self._batch_shapes)
+        self._displays = Displays(tree, resolver, training)
         self._first_axis = FirstAxis(resolver)
         self._meanwhile = Meanwhile(training, sources)
 
@@ -326,7 +328,7 @@ class Obstacles:
                 shapes = self._batch_shapes.of(use, bodies[0]) if bodies else None
                 if shapes is None:
                     return self._refuse_size(use)
-                found += shapes
+                found += [shape for shape in shapes if not self._displays.holds(shape.node, bodies)]
             elif bodies:
                 found += self._batch_shapes.of_generator(use, bodies[0])
         return found

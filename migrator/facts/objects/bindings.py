@@ -59,7 +59,9 @@ class Names:
         around = (binding.node for binding in found)
         return self.tree.module_of(node) in self.starred and all(self.tree.contains(each, node) for each in around)
 
-    def _lent(self, importer: cst.Module, name: str, behind: int = 0) -> list[Binding]:
+    def _lent(
+        self, importer: cst.Module, name: str, passed: tuple[Binding, ...] = (), behind: int = 0
+    ) -> list[Binding]:
         """The bindings of the name in the files from which this one imports `*` behind a place, and in those from
         which they do."""
         found: dict[Binding, None] = {}
@@ -73,22 +75,27 @@ class Names:
             entered.add(module)
             bindings = self.tree.scopes[module].bindings.get(name)
             latest = self.flow.latest(bindings) if bindings else ()
-            found.update(dict.fromkeys(b for binding in latest for b in self._beyond(binding, ())))
+            found.update(dict.fromkeys(b for binding in latest for b in self._beyond(binding, passed)))
             queue += self.starred.get(module, ())
         return list(found)
 
-    def _taken_over(self, home: cst.CSTNode, name: str, found: list[Binding]) -> list[Binding]:
+    def _taken_over(
+        self, home: cst.CSTNode, name: str, found: list[Binding], passed: tuple[Binding, ...] = ()
+    ) -> list[Binding]:
         """The bindings that an `import *` behind those of the file itself may put in their place."""
         if not found or not isinstance(home, cst.Module) or home not in self.starred:
             return []
-        lent = self._lent(home, name, min(self.tree.order[b.node] for b in self.tree.scopes[home].bindings[name]))
+        behind = min(self.tree.order[b.node] for b in self.tree.scopes[home].bindings[name])
+        lent = self._lent(home, name, passed, behind)
         if all(binding.kind == "import" for binding in (*found, *lent)):  # `np` of both
             return []
         return [binding for binding in lent if binding not in found]
 
     def _beyond(self, binding: Binding, passed: tuple[Binding, ...]) -> list[Binding]:
-        if binding.kind != "import" or not isinstance(binding.node, cst.ImportFrom) or binding in passed:
+        if binding.kind != "import" or not isinstance(binding.node, cst.ImportFrom):
             return [binding]
+        if binding in passed:  # it is asked for by way of itself, which gives nothing
+            return []
         alias = cast(cst.ImportAlias, binding.value)
         module = self._modules.named(self.tree.module_of(binding.node), module_name(binding.node))
         found = self.bound_in(module, dotted(alias.name), (*passed, binding)) if module is not None else []
@@ -98,9 +105,9 @@ class Names:
         """The bindings that other files find under the name in the file, latest first."""
         bindings = self.tree.scopes[module].bindings.get(name)
         if not bindings:
-            return self._lent(module, name) if module in self.starred else []
+            return self._lent(module, name, passed) if module in self.starred else []
         found = [b for binding in self.flow.latest(bindings) for b in self._beyond(binding, passed)]
-        return [*self._taken_over(module, name, found), *found]
+        return [*self._taken_over(module, name, found, passed), *found]
 
     def bound(self, node: cst.CSTNode) -> list[Binding]:
         """Where the name, or the attribute, gets its value; nowhere of all else."""

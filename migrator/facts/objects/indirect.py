@@ -35,6 +35,7 @@ from migrator.facts.objects.values import (
 )
 from migrator.facts.program.syntax import text_of
 from migrator.facts.program.tree import FunctionLike, Tree
+from migrator.facts.program.unnamed import Unnamed
 from migrator.worklist import Worklist
 
 _PARTIAL = External("functools.partial")
@@ -56,6 +57,7 @@ _PUTTING = frozenset({
 # something else unseen: of what a layer or a loss runs, the parameters are known to be a worker's rows.
 _RUNNING = (
     "tensorflow.data.", "keras.layers.", "keras.losses.", "keras.metrics.", "tensorflow.feature_column.", "pandas.",
+    "keras.preprocessing.",
     "builtins.map", "builtins.filter", "builtins.sorted", "builtins.min", "builtins.max", "functools.reduce",
 )  # fmt: skip
 # They keep the functions that they are given, in what they make or as they are: none runs yet.
@@ -77,6 +79,7 @@ class Indirect:
         self.resolver = resolver
         self.kinds = kinds
         self.operators = Operators(tree, resolver, self._run_by)
+        self._unnamed = Unnamed(tree)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -111,7 +114,7 @@ class Indirect:
 
     def _is_unseen(self, call: cst.Call) -> bool:
         """Whether the call may run functions that it does not show."""
-        if self.run_at(call) is not None:
+        if self.run_at(call) is not None or self._unnamed.is_of_no_object(call):
             return False
         if isinstance(call.func, cst.Attribute):
             if self.is_overwritten(call):

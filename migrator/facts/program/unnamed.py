@@ -35,6 +35,10 @@ class Unnamed:
             return not outermost.decorators and self.is_unnamed(outermost)
         return outermost is not None and self._has_no_objects(outermost)
 
+    def is_of_no_object(self, node: cst.CSTNode) -> bool:
+        """Whether the node stands in a class of which there are no objects."""
+        return self.is_inside(node) and any(isinstance(o, cst.ClassDef) for o in self.tree.ancestors(node))
+
     def _has_no_objects(self, cls: cst.ClassDef) -> bool:
         known = self._known.get(cls)
         if known is None:

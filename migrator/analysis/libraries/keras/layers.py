@@ -35,6 +35,16 @@ _OF_EQUAL_RANK = frozenset(
         "AveragePooling1D", "AveragePooling2D", "UpSampling1D", "UpSampling2D", "ZeroPadding2D", "Rescaling",
     )
 )  # fmt: skip
+# Layers that take a batch of samples with so many axes alone, and give as many, or at least so many.
+_OF_IMAGES = re.compile(
+    r"keras\.layers\.(?:(?:Max|Average)Pooling|(?:Max|Avg)Pool|UpSampling|ZeroPadding|Cropping)(\d)D$"
+)
+_CONVOLUTION = re.compile(r"keras\.layers\.(?:Depthwise|Separable)?Conv(?:olution)?(\d)D(?:Transpose)?$")
+_OF_A_VECTOR_EACH = re.compile(r"keras\.layers\.Global(?:(?:Max|Average)Pooling|(?:Max|Avg)Pool)\dD$")
+# They are given a list of tensors, and give as many axes as the most of these have.
+_MERGING = frozenset(
+    f"keras.layers.{name}" for name in ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
+)
 _EMBEDDING = "keras.layers.Embedding"  # a vector for each number
 # What makes a layer give several tensors.
 _SEVERAL = ("return_state", "return_attention_scores")
@@ -62,7 +72,8 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
         args = Arguments(
             args.positional, {k: x for k, x in args.keywords.items() if k != "training"}, args.rest, args.nodes
         )
-    made, rank, least = arguments_of(run, atom), _rank(path, args), _least(path, args)
+    made = arguments_of(run, atom)
+    rank, least = _rank(run, path, args, made), _least(run, path, args)
     made.keywords.pop("stateful", None)  # the states are those of the rows, which stay where they are
     named = _function_of_a_vector(path, made, rank)
     placed = run.placing.op(named, args, node) if named else run.placing.place(row, path, args, node, made)
@@ -172,20 +183,48 @@ def _activations(path: str, made: Arguments) -> Iterator[Value]:
 # -- the form of what they give ---------------------------------------------------------------------------------------
 
 
-def _rank(path: str, args: Arguments) -> int | None:
-    """The axes of what the layer gives, where it has as many as what it is given, or lays out all in one row."""
+def _rank(run: Run, path: str, args: Arguments, made: Arguments) -> int | None:
+    """The axes of what the layer gives, as far as that is settled by what it is given, or by which layer it is."""
+    images = _OF_IMAGES.match(path)
+    if images is not None:
+        return int(images.group(1)) + 2
+    if path == "keras.layers.Reshape":
+        sizes = run.objects.sequence_items(made.get("target_shape", 0) or NOTHING)
+        return len(sizes) + 1 if sizes is not None else None
+    if _OF_A_VECTOR_EACH.match(path) and made.rest is NOTHING and made.get("keepdims", 1) is None:
+        return 2
+    if path in _MERGING:
+        ranks = {d.rank for d in _merged(run, args)}
+        are_seen = None not in ranks or path.endswith(".Concatenate")  # whose tensors all have as many
+        return max((rank for rank in ranks if rank is not None), default=None) if are_seen else None
     given = args.positional[0].data if args.positional and not args.positional[0].objects else None
     if given is None or given.nested:
         return None
     if path == _EMBEDDING and given.rank is not None:
         return given.rank + 1
-    return 2 if path == "keras.layers.Flatten" else given.rank if path in _OF_EQUAL_RANK else None
+    is_equal = path in _OF_EQUAL_RANK or _CONVOLUTION.match(path) is not None
+    return 2 if path == "keras.layers.Flatten" else given.rank if is_equal else None
 
 
-def _least(path: str, args: Arguments) -> int:
+def _merged(run: Run, args: Arguments) -> list[Data]:
+    """The tensors of the list that is merged, where it is seen which ones there are."""
+    items = run.objects.sequence_items(args.positional[0]) if args.positional else None
+    tensors = [item.data for item in items or () if item.data is not None and not item.objects]
+    is_seen = items is not None and len(tensors) == len(items) and not any(d.nested for d in tensors)
+    return tensors if is_seen else []
+
+
+def _least(run: Run, path: str, args: Arguments) -> int:
     """So many axes what the layer gives has at least."""
+    convolution = _CONVOLUTION.match(path)
+    if convolution is not None:
+        return int(convolution.group(1)) + 2
+    if path in _MERGING:
+        return max((d.axes for d in _merged(run, args)), default=2)
     given = args.positional[0].data if args.positional and not args.positional[0].objects else None
-    return 2 if given is None or given.nested or path != _EMBEDDING else max(given.axes + 1, 2)
+    if given is None or given.nested or path not in (_EMBEDDING, *_OF_EQUAL_RANK):
+        return 2
+    return max(given.axes + (path == _EMBEDDING), 2)
 
 
 def _width(path: str, made: Arguments) -> int | None:

@@ -90,6 +90,7 @@ stacks (values,axis): stack
 splits (value,num_or_size_splits,axis,num): split
 unstacks (value,num,axis): unstack
 tile (input,multiples): tile
+window (input_,begin,size): slice
 repeat (input,repeats,axis): repeat
 pad (tensor,paddings,mode,constant_values): pad
 gather (params,indices,validate_indices,axis,batch_dims): gather
