@@ -173,11 +173,10 @@ class Calls:
     # -- evaluating ----------------------------------------------------------------------------------------------
 
     def evaluate(self, node: cst.Call, frame: Frame) -> Value:
-        if isinstance(node.func, cst.Name) and node.func.value == "super" and frame.owner is not None:
-            receiver = frame.receiver
-            owner = self.run.classes.at(frame.owner)
-            if owner is not None:
-                return v.of(Super(owner, receiver))
+        if isinstance(node.func, cst.Name) and node.func.value == "super" and frame.scope.lookup("super") is None:
+            behind = self._super(node, frame)
+            if behind is not None:
+                return behind
         function = self.run.expressions.eval(node.func, frame)
         args = self.arguments(node, frame)
         if self.run.bindings.has_nothing(node, frame):
@@ -190,6 +189,18 @@ class Calls:
             result = self.call(function, args, node, frame)
         in_place.note(self.run, function, args, out, result, node)
         return result
+
+    def _super(self, node: cst.Call, frame: Frame) -> Value | None:
+        """`super()`, which is asked behind the class that it stands in; or `super(C, self)`, behind that class, which
+        may be another one, wherever it stands."""
+        if not node.args:
+            owner = self.run.classes.at(frame.owner) if frame.owner is not None else None
+            return v.of(Super(owner, frame.receiver)) if owner is not None else None
+        given = [self.run.expressions.eval(arg.value, frame) for arg in node.args]
+        asked = given[0]
+        if len(given) != 2 or asked.data is not None or not all(isinstance(a, Class) for a in asked.objects):
+            return v.unseen("behind which class this `super` looks is not seen")
+        return v.join_all(v.of(Super(atom, given[1])) for atom in asked if isinstance(atom, Class))
 
     def arguments(self, node: cst.Call, frame: Frame) -> Arguments:
         found = Arguments()

@@ -192,8 +192,19 @@ class Objects:
                 if inherited is not None:
                     found = v.join(found, self.run.classes.bound(inherited, v.of(receiver)))
                     continue
+            inherited = self.run.classes.behind(atom.cls, receiver, name) if isinstance(receiver, Class) else None
+            if inherited is not None:  # in a method of the class
+                found = v.join(found, self._of_class(inherited, name, receiver))
+                continue
             found = v.join(found, v.of(Method(v.of(receiver), name)))
         return found if found is not NOTHING else v.of(Method(atom.receiver, name))
+
+    def _of_class(self, held: Value, name: str, cls: Class) -> Value:
+        """What a class holds under that name, as the class or an heir is asked for it."""
+        inner = decorated(held)
+        if name == "__init_subclass__" or (inner is not None and inner[0] == "class"):
+            return self.run.classes.bound(held if inner is None else inner[1], v.of(cls))
+        return held if inner is None else inner[1]
 
     def store_attribute(self, owner: Value, name: str, value: Value, node: cst.CSTNode) -> None:
         if name == "__class__":

@@ -479,15 +479,20 @@ class Resolver:
         return tuple(heirs) or (cls,)
 
     def _super_member(self, base: Result, name: str) -> Iterable[Value]:
-        """What `super().name` is."""
+        """What `super().name` is, or `super(C, self).name`, which is asked behind C, wherever that stands."""
         function = self.tree.function_of(base.call)
         node = self.tree.class_of(function) if isinstance(function, cst.FunctionDef) else None
-        if node is None or (base.call.args and Class(node) not in self.values(base.call.args[0].value)):
+        asked = self.values(base.call.args[0].value) if base.call.args else ()
+        owners = [v for v in asked if isinstance(v, Class)] or ([Class(node)] if node is not None else [])
+        if not owners or len(owners) < len(asked):
             return (Member(base, name),)
-        methods = self._classes.methods_behind(Class(node), name)
-        if any(m is not None and self.is_property(m) for m in methods):
-            return (Member(base, name),)
-        return [Member(base, name) if m is None else Function(m, Object(Class(node))) for m in methods]
+        found: list[Value] = []
+        for owner in owners:
+            methods = self._classes.methods_behind(owner, name)
+            if any(m is not None and self.is_property(m) for m in methods):
+                return (Member(base, name),)
+            found += [Member(base, name) if m is None else Function(m, Object(owner)) for m in methods]
+        return found
 
     # -- classes -------------------------------------------------------------------------------------------------
 
