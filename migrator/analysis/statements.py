@@ -158,9 +158,9 @@ class Statements:
         # followed by facts/decisions.
         if None not in ends or (frame.loops and not self.run.in_loss):
             del frame.conditions[first : first + len(deciding)]
-        frame.names = self._chosen_names(ends, before, deciding)
+        frame.names = self.chosen_names(ends, before, deciding)
 
-    def _chosen_names(
+    def chosen_names(
         self, ends: Sequence[Names | None], before: Names | None, conditions: Sequence[Value]
     ) -> Names | None:
         """The names where ways meet of which these conditions have chosen one."""
@@ -189,7 +189,7 @@ class Statements:
             return outcome(condition) is not False
 
         self._loop(node, enter, frame, endless=self._is_true(node.test))
-        frame.names = self._chosen_names([frame.names], before, agreed)
+        frame.names = self.chosen_names([frame.names], before, agreed)
 
     @staticmethod
     def _is_true(node: cst.BaseExpression) -> bool:
@@ -210,7 +210,7 @@ class Statements:
         with self.run.decided_by(agreed, frame):
             self._loop(node, enter, frame)
         if agreed:
-            frame.names = self._chosen_names([frame.names], before, agreed)
+            frame.names = self.chosen_names([frame.names], before, agreed)
 
     def _loop(
         self, node: cst.For | cst.While, enter: Callable[[], bool], frame: Frame, *, endless: bool = False
@@ -273,7 +273,7 @@ class Statements:
             ends.append(frame.names)
         if None not in ends:
             del frame.conditions[first : first + len(agreed)]
-        frame.names = self._chosen_names(ends, before, agreed) if agreed else join_names(ends)
+        frame.names = self.chosen_names(ends, before, agreed) if agreed else join_names(ends)
         if node.finalbody is not None:
             is_left = frame.names is None
             if is_left:
@@ -307,7 +307,7 @@ class Statements:
                 break
         if None not in ends:
             frame.conditions.remove(agreed[0])
-        frame.names = self._chosen_names(ends, before, agreed)
+        frame.names = self.chosen_names(ends, before, agreed)
 
     # -- definitions ---------------------------------------------------------------------------------------------
 

@@ -118,6 +118,9 @@ def _name_in_globals(target: cst.Subscript) -> str:
     return name if isinstance(name, str) else ""
 
 
+COMPREHENSIONS = (cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp)
+
+
 class Scope:
     """A module, class, function, lambda or comprehension with the names bound in it."""
 
@@ -133,6 +136,13 @@ class Scope:
     def module(self) -> Scope:
         scope = self
         while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def around(self) -> Scope:
+        """The scope in which `:=` binds: that around the comprehensions which it stands in."""
+        scope = self
+        while scope.parent is not None and isinstance(scope.node, COMPREHENSIONS):
             scope = scope.parent
         return scope
 
@@ -159,10 +169,7 @@ _SCOPE_NODES = (
     cst.FunctionDef,
     cst.Lambda,
     cst.ClassDef,
-    cst.GeneratorExp,
-    cst.ListComp,
-    cst.SetComp,
-    cst.DictComp,
+    *COMPREHENSIONS,
 )
 # Of these, a name is what they bind.
 _BINDING = frozenset(
@@ -298,7 +305,8 @@ class Tree:
     def _bind_single(self, node: cst.CSTNode, scope: Scope) -> None:
         node = cast(Union[cst.AnnAssign, cst.NamedExpr], node)
         if node.value is not None:
-            self._bind(node.target, scope, "assign", node, node.value)
+            around = scope.around() if type(node) is cst.NamedExpr else scope
+            self._bind(node.target, around, "assign", node, node.value)
 
     def _bind_augmented(self, node: cst.CSTNode, scope: Scope) -> None:
         node = cast(cst.AugAssign, node)
