@@ -305,7 +305,7 @@ class Expressions:
 
     def _attribute(self, node: cst.Attribute, frame: Frame) -> Value:
         owner = self.eval(node.value, frame)
-        value = self.run.objects.attribute(owner, node.attr.value, node)
+        value = self.run.objects.attribute(owner, self.run.tree.name_of(node), node)
         self.run.changing.read_attribute(node, owner, value)
         return self.run.packages.opened(value) if self.run.packages.inside else value
 

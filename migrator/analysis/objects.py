@@ -192,10 +192,11 @@ class Objects:
                 if inherited is not None:
                     found = v.join(found, self.run.classes.bound(inherited, v.of(receiver)))
                     continue
-            inherited = self.run.classes.behind(atom.cls, receiver, name) if isinstance(receiver, Class) else None
-            if inherited is not None:  # in a method of the class
-                found = v.join(found, self._of_class(inherited, name, receiver))
-                continue
+            elif isinstance(receiver, Class):  # in a method of the class
+                inherited = self.run.classes.behind(atom.cls, receiver, name)
+                if inherited is not None:
+                    found = v.join(found, self._of_class(inherited, name, receiver))
+                    continue
             found = v.join(found, v.of(Method(v.of(receiver), name)))
         return found if found is not NOTHING else v.of(Method(atom.receiver, name))
 

@@ -100,7 +100,7 @@ class Statements:
             if isinstance(target, cst.Name) and frame.parent is None and frame.names is not None:
                 frame.names.pop(target.value, None)  # no other file finds it
             if isinstance(target, cst.Attribute):
-                self.run.objects.delete_attribute(self.eval(target.value, frame), target.attr.value)
+                self.run.objects.delete_attribute(self.eval(target.value, frame), self.run.tree.name_of(target))
             if isinstance(target, cst.Subscript):
                 owner = self.eval(target.value, frame)
                 in_place.delete(self.run, owner, target)
@@ -372,7 +372,7 @@ class Statements:
             masked = masks.set_by(target, value, owner)
             if masked is not None:
                 self.bind(target.value, masked, frame)
-            self.run.objects.store_attribute(owner, target.attr.value, value, target)
+            self.run.objects.store_attribute(owner, self.run.tree.name_of(target), value, target)
         elif isinstance(target, cst.Subscript):
             owner = self.eval(target.value, frame)
             index = self.run.expressions.index(target.slice, frame)

@@ -28,7 +28,7 @@ def in_turns(
     what decides, once it has been evaluated, how many turns there are."""
     owner = around(frame)
     before = owner.names
-    if before is None or not _are_in(run.tree, node):
+    if before is None or not (run.tree.around_walruses and node in run.tree.around_walruses):
         return evaluate()
     state, made = before, NOTHING
     for _ in range(_MOST_TURNS):
@@ -49,7 +49,7 @@ def perhaps(
     """What an operand gives that is asked by these conditions alone: the names that it binds may be as before."""
     owner = around(frame)
     before = owner.names
-    if before is None or not _are_in(run.tree, node):
+    if before is None or not (run.tree.around_walruses and node in run.tree.around_walruses):
         return evaluate()
     owner.names = dict(before)
     made = evaluate()
@@ -84,7 +84,3 @@ def _is_late(tree: Tree, node: cst.NamedExpr) -> bool:
             if not isinstance(func, cst.Name) or func.value not in _AT_ONCE or tree.scope_of(func).lookup(func.value):
                 return True
     return False
-
-
-def _are_in(tree: Tree, node: cst.CSTNode) -> bool:
-    return any(tree.contains(node, walrus) for walrus in tree.all_of(cst.NamedExpr))

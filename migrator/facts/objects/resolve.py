@@ -176,6 +176,9 @@ class Resolver:
         if type(node) is cst.Attribute:
             bases = self.values(node.value)  # what may be None is something else where it is asked for an attribute
             others = [base for base in bases if base != External("builtins.None")]
+            private = self._classes.private_method(node)
+            if private is not None:
+                return [v for base in others or bases for v in self._private_member(base, private)]
             return [v for base in others or bases for v in self.member(base, node.attr.value)]
         if type(node) is cst.Call:
             return [v for function in self.values(node.func) for v in self._call_values(function, node)]
@@ -567,25 +570,31 @@ class Resolver:
 
     def properties(self, node: cst.Attribute) -> list[cst.FunctionDef]:
         """The methods that run where the attribute is read."""
-        methods: list[cst.FunctionDef] = []
+        private = self._classes.private_method(node)
+        methods: list[cst.FunctionDef] = [private] if private is not None else []
         for owner in self.values(node.value):
-            if isinstance(owner, Object):
+            if isinstance(owner, Object) and private is None:
                 methods += self._classes.methods(owner, node.attr.value)
             elif isinstance(owner, Class):
                 made = self._classes.of_metaclass(owner, node.attr.value)
                 methods += [made] if made is not None else []
         return [method for method in dict.fromkeys(methods) if self.is_property(method)]
 
+    def _private_member(self, base: Value, method: cst.FunctionDef) -> Iterable[Value]:
+        if isinstance(base, Object):
+            return self._as_read(method, base)
+        return (Function(method),) if isinstance(base, Class) else self.member(base, method.name.value)
+
+    def _as_read(self, method: cst.FunctionDef, owner: Object) -> Iterable[Value]:
+        """What a method of the object is where it is read: a property runs there."""
+        if self.is_property(method):
+            return [v for node in self.returned(method) for v in self.values(node)]
+        return (Function(method, owner),)
+
     def _object_member(self, base: Object, name: str) -> Iterable[Value]:
         methods = self._classes.methods(base, name)
         if methods:
-            found: list[Value] = []
-            for method in methods:
-                if self.is_property(method):
-                    found.extend(v for node in self.returned(method) for v in self.values(node))
-                else:
-                    found.append(Function(method, base))
-            return found
+            return [v for method in methods for v in self._as_read(method, base)]
         found = [v for b in self.attribute_bindings(base.of, name) for v in self.binding_values(b)]
         is_field = self._classes.declares(base.of, name)
         if found and not is_field:
