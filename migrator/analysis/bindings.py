@@ -106,6 +106,16 @@ class Bindings:
                 self.run.heap.change_elsewhere()
         owner.names[name] = value
 
+    def delete(self, name: str, frame: Frame) -> None:
+        """`del name`: from then on it is what Python has by that name; of others, no other file finds it."""
+        is_of_file = name in frame.scope.globals
+        owner = self.run.frames.get(self.module_of(frame), frame) if is_of_file else frame
+        if owner.names is None or not (owner.parent is None or owner.scope.is_class):
+            return
+        before = owner.names.pop(name, NOTHING)
+        if is_of_file or name in _BUILTINS:
+            owner.names[name] = v.join(before if is_of_file else NOTHING, self._global(name, frame))
+
     def change(self, name: str, value: Value, frame: Frame) -> None:
         """Notes that what a name holds was changed in place, wherever it is bound."""
         scope = frame.scope.lookup(name)

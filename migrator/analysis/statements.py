@@ -97,8 +97,8 @@ class Statements:
     def _delete(self, node: cst.Del, frame: Frame) -> None:
         targets = [e.value for e in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
         for target in targets:
-            if isinstance(target, cst.Name) and frame.parent is None and frame.names is not None:
-                frame.names.pop(target.value, None)  # no other file finds it
+            if isinstance(target, cst.Name):
+                self.run.bindings.delete(target.value, frame)
             if isinstance(target, cst.Attribute):
                 self.run.objects.delete_attribute(self.eval(target.value, frame), self.run.tree.name_of(target))
             if isinstance(target, cst.Subscript):

@@ -208,7 +208,10 @@ class Resolver:
             if node.value in _BUILTINS:
                 return (External(f"builtins.{node.value}"),)
             return self._starred_values(self.tree.module_of(node), node.value) or (Unknown(node),)
-        return [v for binding in self.reaching(node) for v in self.binding_values(binding)]
+        found = [v for binding in self.reaching(node) for v in self.binding_values(binding)]
+        if node.value in self.tree.deleted and node.value in _BUILTINS:
+            found.append(External(f"builtins.{node.value}"))
+        return found
 
     def _starred_values(self, importer: cst.Module, name: str) -> list[Value]:
         """What the name may be by the file's `from … import *`: of other libraries, only the framework's lend names."""

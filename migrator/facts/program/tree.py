@@ -196,6 +196,7 @@ class Tree:
         self.item_assignments: list[tuple[cst.Subscript, cst.BaseExpression]] = []
         self.augmented: list[cst.AugAssign] = []
         self.targets: dict[cst.CSTNode, None] = {}
+        self.deleted: set[str] = set()  # names that are what Python has by them again, if it has anything
         self.functions: list[cst.FunctionDef] = []
         self.classes: list[cst.ClassDef] = []
         self.returns: dict[cst.CSTNode, list[cst.Return]] = defaultdict(list)
@@ -351,7 +352,9 @@ class Tree:
             self._bind(name, scope, "other", node, None)
 
     def _note_deleted(self, node: cst.CSTNode, scope: Scope) -> None:
-        self.targets.update(dict.fromkeys(parts_of_target(cast(cst.Del, node).target)))
+        parts = parts_of_target(cast(cst.Del, node).target)
+        self.targets.update(dict.fromkeys(parts))
+        self.deleted.update(part.value for part in parts if isinstance(part, cst.Name))
 
     def _bind_global(self, node: cst.CSTNode, scope: Scope) -> None:
         scope.globals.update(item.name.value for item in cast(cst.Global, node).names)
