@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from migrator.analysis import in_place, same_batch
+from migrator.analysis import curried, in_place, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.frames import Cell, Frame, join_names
 from migrator.analysis.values import (
@@ -280,8 +280,10 @@ class Calls:
             return self.instance(atom, args, node, frame)
         if isinstance(atom, Curried):
             nodes = {(k + len(atom.args) if isinstance(k, int) else k): n for k, n in args.nodes.items()}
-            first, *ways = ({**dict(atom.keywords), **given} for given in (args.keywords, *args.ways))
-            joined = Arguments([*atom.args, *args.positional], first, args.rest, nodes, ways=ways)
+            own, others = curried.keywords(self.run, atom)
+            first, *ways = ({**own, **given} for given in (args.keywords, *args.ways))
+            rest = v.join(args.rest, others)
+            joined = Arguments([*atom.args, *args.positional], first, rest, nodes, ways=ways)
             return self._each(atom.function, joined, node, frame)
         return self._each_way(lambda given: self._call_library(atom, given, node, frame), args, node, atom)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
-from migrator.analysis import handles, namespaces, redefined, same_batch, shortened
+from migrator.analysis import curried, handles, namespaces, redefined, same_batch, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import decorated
@@ -26,6 +26,7 @@ from migrator.analysis.values import (
     Bound,
     Class,
     Container,
+    Curried,
     Data,
     External,
     File,
@@ -116,7 +117,8 @@ class Objects:
             if holders.is_namespace(atom) and (known is NOTHING or self.run.heap.load(atom, None) is not NOTHING):
                 return self._of_namespace(atom, known, name, node)
             return self._or_own(atom, name, known, lambda: self.run.libraries.attribute(atom, name))
-        return v.of(Method(v.of(atom), name))
+        found = curried.attribute(self.run, atom, name) if isinstance(atom, Curried) else None
+        return found if found is not None else v.of(Method(v.of(atom), name))
 
     def _of_namespace(self, atom: Made, known: Value, name: str, node: cst.CSTNode) -> Value:
         """What it was made with under names that are not seen; or has from elsewhere."""
