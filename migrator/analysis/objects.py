@@ -223,6 +223,8 @@ class Objects:
         hooks.note(self.run, owner, name, value, node)
         for atom in owner:
             self.run.changing.note(atom, name, value)
+            if isinstance(atom, Instance):
+                self._run_own_setattr(atom, name, value, node)
             setter = self.run.classes.setter(atom, name) if isinstance(atom, Instance) else None
             if setter is not None and isinstance(atom, Instance):
                 self._set_by(setter, atom, [value], node)
@@ -255,6 +257,14 @@ class Objects:
         if isinstance(assigned, cst.Assign):
             nodes[len(given) - 1] = assigned.value
         self.run.calls.call(method, Arguments(given, nodes=nodes), node, frame)
+
+    def _run_own_setattr(self, atom: Instance, name: str, value: Value, node: cst.CSTNode) -> None:
+        """Runs the object's own `__setattr__`, which may set something else beside, or in the place of, what it is
+        given; but for what that sets by itself."""
+        own = self.run.classes.of_class(atom.cls, "__setattr__")
+        if own is None or any(isinstance(a, Function) and a.node in self.run.calls.stack for a in own):
+            return
+        self._set_by(self.run.classes.bound(own, v.of(atom)), atom, [v.constant(name), value], node)
 
     def _store_class(self, owner: Value, value: Value, node: cst.CSTNode) -> None:
         """`obj.__class__ = C`: from then on any of its methods may be another."""
