@@ -196,11 +196,17 @@ class Calls:
         if not node.args:
             owner = self.run.classes.at(frame.owner) if frame.owner is not None else None
             return v.of(Super(owner, frame.receiver)) if owner is not None else None
-        given = [self.run.expressions.eval(arg.value, frame) for arg in node.args]
+        given = [self._unused(arg.value, frame) for arg in node.args]
         asked = given[0]
         if len(given) != 2 or asked.data is not None or not all(isinstance(a, Class) for a in asked.objects):
             return v.unseen("behind which class this `super` looks is not seen")
         return v.join_all(v.of(Super(atom, given[1])) for atom in asked if isinstance(atom, Class))
+
+    def _unused(self, node: cst.BaseExpression, frame: Frame) -> Value:
+        """What a name holds, without a note that anything is done with it."""
+        if isinstance(node, cst.Name):
+            return self.run.bindings.load(node.value, frame)
+        return self.run.expressions.eval(node, frame)
 
     def arguments(self, node: cst.Call, frame: Frame) -> Arguments:
         found = Arguments()
