@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrator.analysis import values as v
+from migrator.analysis import walruses
 from migrator.analysis.frames import Frame
 from migrator.analysis.redefined import REPLACED
 from migrator.analysis.values import NOTHING, External, Function, Value
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
-_COMPREHENSIONS = frozenset({cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp})
 
 
 class Bindings:
     def __init__(self, run: Run) -> None:
         self.run = run
+        self._bound_late = walruses.bound_late(run.tree)
 
     def load(self, name: str, frame: Frame) -> Value:
         scope = frame.scope.lookup(name)
@@ -34,6 +35,8 @@ class Bindings:
         if owner is None or owner.names is None:
             return v.unseen(f"what {name} is by then is not seen")
         value = owner.names.get(name)
+        if value is not None and (owner.scope.node, name) in self._bound_late:
+            return v.unseen(f"when a generator gives {name} another value is not seen")
         if owner is not frame:
             self.run.calls.note_read(owner, name, value)
             if owner.parent is not None:
@@ -85,15 +88,11 @@ class Bindings:
         return node if isinstance(node, cst.Module) else self.run.tree.module_of(node)
 
     def assign(self, name: str, value: Value, frame: Frame) -> None:
-        owner = frame
-        while type(owner.scope.node) in _COMPREHENSIONS:
-            if name in owner.scope.bindings or owner.parent is None:
-                break
-            owner = owner.parent  # a walrus in a comprehension binds outside of it
-        if name in frame.scope.globals:
+        owner = around = frame if name in frame.scope.bindings else walruses.around(frame)
+        if name in around.scope.globals:
             owner = self.run.frames.get(self.module_of(frame), frame)
-        elif name in frame.scope.nonlocals and frame.parent is not None:
-            scope = frame.scope.lookup(name)
+        elif name in around.scope.nonlocals and around.parent is not None:
+            scope = around.scope.lookup(name)
             while owner.parent is not None and owner.scope is not scope:
                 owner = owner.parent
         if owner.names is None:
@@ -101,11 +100,21 @@ class Bindings:
         if owner is not frame:
             value = v.forgotten(value)
         self.run.changing.note(owner.scope, name, value)
-        if owner is not frame and not isinstance(frame.scope.node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
+        if owner is not around:
             value = v.join(owner.names.get(name, NOTHING), self.run.chosen_now(value))
             if owner.names.get(name) != value:
                 self.run.heap.change_elsewhere()
         owner.names[name] = value
+
+    def delete(self, name: str, frame: Frame) -> None:
+        """`del name`: from then on it is what Python has by that name; of others, no other file finds it."""
+        is_of_file = name in frame.scope.globals
+        owner = self.run.frames.get(self.module_of(frame), frame) if is_of_file else frame
+        if owner.names is None or not (owner.parent is None or owner.scope.is_class):
+            return
+        before = owner.names.pop(name, NOTHING)
+        if is_of_file or name in _BUILTINS:
+            owner.names[name] = v.join(before if is_of_file else NOTHING, self._global(name, frame))
 
     def change(self, name: str, value: Value, frame: Frame) -> None:
         """Notes that what a name holds was changed in place, wherever it is bound."""

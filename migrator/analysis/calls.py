@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from migrator.analysis import in_place, same_batch
+from migrator.analysis import curried, in_place, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.frames import Cell, Frame, join_names
 from migrator.analysis.values import (
@@ -175,11 +175,10 @@ class Calls:
     # -- evaluating ----------------------------------------------------------------------------------------------
 
     def evaluate(self, node: cst.Call, frame: Frame) -> Value:
-        if isinstance(node.func, cst.Name) and node.func.value == "super" and frame.owner is not None:
-            receiver = frame.receiver
-            owner = self.run.classes.at(frame.owner)
-            if owner is not None:
-                return v.of(Super(owner, receiver))
+        if isinstance(node.func, cst.Name) and node.func.value == "super" and frame.scope.lookup("super") is None:
+            behind = self._super(node, frame)
+            if behind is not None:
+                return behind
         function = self.run.expressions.eval(node.func, frame)
         args = self.arguments(node, frame)
         if self.run.bindings.has_nothing(node, frame):
@@ -193,6 +192,24 @@ class Calls:
             result = self.call(function, args, node, frame)
         in_place.note(self.run, function, args, out, result, node)
         return result
+
+    def _super(self, node: cst.Call, frame: Frame) -> Value | None:
+        """`super()`, which is asked behind the class that it stands in; or `super(C, self)`, behind that class, which
+        may be another one, wherever it stands."""
+        if not node.args:
+            owner = self.run.classes.at(frame.owner) if frame.owner is not None else None
+            return v.of(Super(owner, frame.receiver)) if owner is not None else None
+        given = [self._unused(arg.value, frame) for arg in node.args]
+        asked = given[0]
+        if len(given) != 2 or asked.data is not None or not all(isinstance(a, Class) for a in asked.objects):
+            return v.unseen("behind which class this `super` looks is not seen")
+        return v.join_all(v.of(Super(atom, given[1])) for atom in asked if isinstance(atom, Class))
+
+    def _unused(self, node: cst.BaseExpression, frame: Frame) -> Value:
+        """What a name holds, without a note that anything is done with it."""
+        if isinstance(node, cst.Name):
+            return self.run.bindings.load(node.value, frame)
+        return self.run.expressions.eval(node, frame)
 
     def arguments(self, node: cst.Call, frame: Frame) -> Arguments:
         found = Arguments()
@@ -274,8 +291,10 @@ class Calls:
             return self.instance(atom, args, node, frame)
         if isinstance(atom, Curried):
             nodes = {(k + len(atom.args) if isinstance(k, int) else k): n for k, n in args.nodes.items()}
-            first, *ways = ({**dict(atom.keywords), **given} for given in (args.keywords, *args.ways))
-            joined = Arguments([*atom.args, *args.positional], first, args.rest, nodes, ways=ways)
+            own, others = curried.keywords(self.run, atom)
+            first, *ways = ({**own, **given} for given in (args.keywords, *args.ways))
+            rest = v.join(args.rest, others)
+            joined = Arguments([*atom.args, *args.positional], first, rest, nodes, ways=ways)
             return self._each(atom.function, joined, node, frame)
         return self._each_way(lambda given: self._call_library(atom, given, node, frame), args, node, atom)
 

@@ -169,11 +169,12 @@ class Changing:
         if self._tracing is None:
             return
         for atom in owner:
-            keys: list[Key] = [(atom, node.attr.value)]
+            name = self.run.tree.name_of(node)
+            keys: list[Key] = [(atom, name)]
             if isinstance(atom, Instance):
-                keys += [(cls, node.attr.value) for cls in self.run.classes.lineage(atom.cls)]
+                keys += [(cls, name) for cls in self.run.classes.lineage(atom.cls)]
             elif isinstance(atom, File):
-                keys = [(self.run.tree.scopes[atom.module], node.attr.value)]
+                keys = [(self.run.tree.scopes[atom.module], name)]
             for key in keys:
                 if not self._is_fresh(atom):
                     self._note_read(key, node, value)

@@ -29,7 +29,7 @@ from migrator.analysis.values import (
     Value,
 )
 from migrator.facts.program.linearisation import linearised
-from migrator.facts.program.syntax import declared_fields
+from migrator.facts.program.syntax import declared_fields, is_private, mangled
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -61,6 +61,8 @@ class Classes:
     def define(self, cls: Class, bases: Sequence[Value], decorators: Sequence[Value], frame: Frame) -> None:
         known = self._definitions.get(cls.node)
         names = frame.names or {}
+        if any(map(is_private, names)):
+            names = {mangled(name, cls.node): value for name, value in names.items()}
         if known is not None:
             names = {**{k: x for k, x in known.names.items() if k not in names}, **names}
         for name, value in self._later.get(cls.node, {}).items():
@@ -272,7 +274,7 @@ class Classes:
                 owner, inner = tree.parent[owner], owner
             is_called = isinstance(owner, cst.Call) and inner is not attribute
             if is_called or inner in tree.targets:
-                yield attribute.attr.value
+                yield tree.name_of(attribute)
 
     def names(self, cls: Class) -> set[str]:
         """All that the class and its bases define, as far as the program does."""

@@ -10,9 +10,10 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import with_setter
 from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras import registered
 from migrator.analysis.libraries.tensorflow import LATER, WITH_GRADIENTS, signature_in
 from migrator.analysis.placement import Unknown
-from migrator.analysis.values import NOTHING, Bound, Class, External, Function, Instance, Tuple, Value
+from migrator.analysis.values import NOTHING, Bound, Class, External, Function, Instance, Made, Tuple, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -51,6 +52,8 @@ class Definitions:
         if made.only in (External("builtins.staticmethod"), External("builtins.classmethod")):
             kind = "static" if made.only == External("builtins.staticmethod") else "class"
             return v.of(Tuple((v.constant(kind), value)))
+        if isinstance(made.only, Made) and made.only.path == registered.REGISTERING:
+            return registered.note(self.run, made.only, value)
         if made.only in (External("tensorflow.function"), External(LATER)):
             self.run.note_traced(value, signature_in(self.run, decorator))
             return value

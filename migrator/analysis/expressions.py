@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Callable
 
 import libcst as cst
 
-from migrator.analysis import one_each, ops, own_operators, row_counts
+from migrator.analysis import one_each, ops, own_operators, row_counts, walruses
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, join_names
@@ -224,8 +224,10 @@ class Expressions:
         is_and = isinstance(node.operator, cst.And)
         if truth is not None and truth is not is_and:
             return left
-        right = self.eval(node.right, frame)
-        return right if truth is not None else self.run.chosen(v.join(left, right), [agreed])
+        if truth is not None:
+            return self.eval(node.right, frame)
+        right = walruses.perhaps(self.run, node.right, frame, lambda: self.eval(node.right, frame), [agreed])
+        return self.run.chosen(v.join(left, right), [agreed])
 
     def _comparison(self, node: cst.Comparison, frame: Frame) -> Value:
         left = self.eval(node.left, frame)
@@ -262,7 +264,11 @@ class Expressions:
         truth = self.run.way(node, condition)
         if truth is not None:
             return self.eval(node.body if truth else node.orelse, frame)
-        return self.run.chosen(v.one_of(self.eval(node.body, frame), self.eval(node.orelse, frame)), [agreed])
+        body, other = (
+            walruses.perhaps(self.run, way, frame, partial(self.eval, way, frame), [agreed])
+            for way in (node.body, node.orelse)
+        )
+        return self.run.chosen(v.one_of(body, other), [agreed])
 
     def assume(self, test: cst.BaseExpression, outcome: bool, frame: Frame) -> None:
         """Takes out of a name what a test has shown it not to be: `None`, an object of another class."""
@@ -299,7 +305,7 @@ class Expressions:
 
     def _attribute(self, node: cst.Attribute, frame: Frame) -> Value:
         owner = self.eval(node.value, frame)
-        value = self.run.objects.attribute(owner, node.attr.value, node)
+        value = self.run.objects.attribute(owner, self.run.tree.name_of(node), node)
         self.run.changing.read_attribute(node, owner, value)
         return self.run.packages.opened(value) if self.run.packages.inside else value
 
@@ -395,10 +401,15 @@ class Expressions:
         return v.of(made)
 
     def _comprehension(self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp, frame: Frame) -> Value:
+        agreed: list[Value] = []
+        return walruses.in_turns(self.run, node, frame, lambda: self._comprehended(node, frame, agreed), agreed)
+
+    def _comprehended(
+        self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp, frame: Frame, agreed: list[Value]
+    ) -> Value:
         inner = Frame(self.run.tree.scopes[node], frame, frame.context, receiver=frame.receiver, owner=frame.owner)
         kind = "dict" if isinstance(node, cst.DictComp) else "set" if isinstance(node, cst.SetComp) else "list"
         made = Container(kind, Site(node, frame.context))
-        agreed: list[Value] = []
         if isinstance(node, cst.GeneratorExp):
             self.run.evaluations.note_part()  # of which some may run behind the call
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)) and (items := self._one_by_one(node, inner)):

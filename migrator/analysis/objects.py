@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
-from migrator.analysis import handles, namespaces, redefined, same_batch, shortened
+from migrator.analysis import curried, handles, namespaces, redefined, same_batch, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import decorated
@@ -26,6 +26,7 @@ from migrator.analysis.values import (
     Bound,
     Class,
     Container,
+    Curried,
     Data,
     External,
     File,
@@ -116,7 +117,8 @@ class Objects:
             if holders.is_namespace(atom) and (known is NOTHING or self.run.heap.load(atom, None) is not NOTHING):
                 return self._of_namespace(atom, known, name, node)
             return self._or_own(atom, name, known, lambda: self.run.libraries.attribute(atom, name))
-        return v.of(Method(v.of(atom), name))
+        found = curried.attribute(self.run, atom, name) if isinstance(atom, Curried) else None
+        return found if found is not None else v.of(Method(v.of(atom), name))
 
     def _of_namespace(self, atom: Made, known: Value, name: str, node: cst.CSTNode) -> Value:
         """What it was made with under names that are not seen; or has from elsewhere."""
@@ -194,8 +196,20 @@ class Objects:
                     continue
                 found = v.join(found, self.run.libraries.attribute(receiver, name))
                 continue
+            elif isinstance(receiver, Class):  # in a method of the class
+                inherited = self.run.classes.behind(atom.cls, receiver, name)
+                if inherited is not None:
+                    found = v.join(found, self._of_class(inherited, name, receiver))
+                    continue
             found = v.join(found, v.of(Method(v.of(receiver), name)))
         return found if found is not NOTHING else v.of(Method(atom.receiver, name))
+
+    def _of_class(self, held: Value, name: str, cls: Class) -> Value:
+        """What a class holds under that name, as the class or an heir is asked for it."""
+        inner = decorated(held)
+        if name == "__init_subclass__" or (inner is not None and inner[0] == "class"):
+            return self.run.classes.bound(held if inner is None else inner[1], v.of(cls))
+        return held if inner is None else inner[1]
 
     def store_attribute(self, owner: Value, name: str, value: Value, node: cst.CSTNode) -> None:
         if name == "__class__":
@@ -211,6 +225,8 @@ class Objects:
         hooks.note(self.run, owner, name, value, node)
         for atom in owner:
             self.run.changing.note(atom, name, value)
+            if isinstance(atom, Instance):
+                self._run_own_setattr(atom, name, value, node)
             setter = self.run.classes.setter(atom, name) if isinstance(atom, Instance) else None
             if setter is not None and isinstance(atom, Instance):
                 self._set_by(setter, atom, [value], node)
@@ -243,6 +259,14 @@ class Objects:
         if isinstance(assigned, cst.Assign):
             nodes[len(given) - 1] = assigned.value
         self.run.calls.call(method, Arguments(given, nodes=nodes), node, frame)
+
+    def _run_own_setattr(self, atom: Instance, name: str, value: Value, node: cst.CSTNode) -> None:
+        """Runs the object's own `__setattr__`, which may set something else beside, or in the place of, what it is
+        given; but for what that sets by itself."""
+        own = self.run.classes.of_class(atom.cls, "__setattr__")
+        if own is None or any(isinstance(a, Function) and a.node in self.run.calls.stack for a in own):
+            return
+        self._set_by(self.run.classes.bound(own, v.of(atom)), atom, [v.constant(name), value], node)
 
     def _store_class(self, owner: Value, value: Value, node: cst.CSTNode) -> None:
         """`obj.__class__ = C`: from then on any of its methods may be another."""

@@ -99,10 +99,10 @@ class Statements:
     def _delete(self, node: cst.Del, frame: Frame) -> None:
         targets = [e.value for e in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
         for target in targets:
-            if isinstance(target, cst.Name) and frame.parent is None and frame.names is not None:
-                frame.names.pop(target.value, None)  # no other file finds it
+            if isinstance(target, cst.Name):
+                self.run.bindings.delete(target.value, frame)
             if isinstance(target, cst.Attribute):
-                self.run.objects.delete_attribute(self.eval(target.value, frame), target.attr.value)
+                self.run.objects.delete_attribute(self.eval(target.value, frame), self.run.tree.name_of(target))
             if isinstance(target, cst.Subscript):
                 owner = self.eval(target.value, frame)
                 in_place.delete(self.run, owner, target)
@@ -160,9 +160,9 @@ class Statements:
         # followed by facts/decisions.
         if None not in ends or (frame.loops and not self.run.in_loss):
             del frame.conditions[first : first + len(deciding)]
-        frame.names = self._chosen_names(ends, before, deciding)
+        frame.names = self.chosen_names(ends, before, deciding)
 
-    def _chosen_names(
+    def chosen_names(
         self, ends: Sequence[Names | None], before: Names | None, conditions: Sequence[Value]
     ) -> Names | None:
         """The names where ways meet of which these conditions have chosen one."""
@@ -191,7 +191,7 @@ class Statements:
             return outcome(condition) is not False
 
         self._loop(node, enter, frame, endless=self._is_true(node.test))
-        frame.names = self._chosen_names([frame.names], before, agreed)
+        frame.names = self.chosen_names([frame.names], before, agreed)
 
     @staticmethod
     def _is_true(node: cst.BaseExpression) -> bool:
@@ -212,7 +212,7 @@ class Statements:
         with self.run.decided_by(agreed, frame):
             self._loop(node, enter, frame)
         if agreed:
-            frame.names = self._chosen_names([frame.names], before, agreed)
+            frame.names = self.chosen_names([frame.names], before, agreed)
 
     def _loop(
         self, node: cst.For | cst.While, enter: Callable[[], bool], frame: Frame, *, endless: bool = False
@@ -275,7 +275,7 @@ class Statements:
             ends.append(frame.names)
         if None not in ends:
             del frame.conditions[first : first + len(agreed)]
-        frame.names = self._chosen_names(ends, before, agreed) if agreed else join_names(ends)
+        frame.names = self.chosen_names(ends, before, agreed) if agreed else join_names(ends)
         if node.finalbody is not None:
             is_left = frame.names is None
             if is_left:
@@ -309,7 +309,7 @@ class Statements:
                 break
         if None not in ends:
             frame.conditions.remove(agreed[0])
-        frame.names = self._chosen_names(ends, before, agreed)
+        frame.names = self.chosen_names(ends, before, agreed)
 
     # -- definitions ---------------------------------------------------------------------------------------------
 
@@ -379,7 +379,7 @@ class Statements:
             masked = masks.set_by(target, value, owner)
             if masked is not None:
                 self.bind(target.value, masked, frame)
-            self.run.objects.store_attribute(owner, target.attr.value, value, target)
+            self.run.objects.store_attribute(owner, self.run.tree.name_of(target), value, target)
         elif isinstance(target, cst.Subscript):
             owner = self.eval(target.value, frame)
             index = self.run.expressions.index(target.slice, frame)

@@ -348,7 +348,7 @@ class Curried:
 
 @dataclass(frozen=True)
 class Super:
-    """`super()` of a method of the class."""
+    """`super()` of a method of the class, or `super(cls, receiver)`."""
 
     cls: Class
     receiver: Value

@@ -17,6 +17,7 @@ class WiderTree(Tree):
         self.parent = dict(program.parent)
         self.scopes = dict(program.scopes)
         self._scope_of = dict(program._scope_of)
+        self.around_walruses = set(program.around_walruses)
         self.generators: set[cst.CSTNode] = set()
 
     def add(self, module: cst.Module) -> None:
@@ -25,6 +26,7 @@ class WiderTree(Tree):
         self.parent.update(tree.parent)
         self.scopes.update(tree.scopes)
         self._scope_of.update(tree._scope_of)
+        self.around_walruses |= tree.around_walruses
         self.generators.update(f for f in map(tree.callable_of, tree.all_of(cst.Yield)) if f is not None)
 
     def module_of(self, node: cst.CSTNode) -> cst.Module:

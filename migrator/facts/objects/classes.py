@@ -11,7 +11,7 @@ import libcst as cst
 
 from migrator.facts.objects.heirs import Heirs
 from migrator.facts.objects.values import Class, External, Object, Value, Values
-from migrator.facts.program.syntax import argument, declared_fields, is_abstract
+from migrator.facts.program.syntax import argument, as_written, declared_fields, is_abstract, is_private
 from migrator.facts.program.tree import Binding, Tree
 
 
@@ -62,6 +62,11 @@ class Classes:
         found = list(dict.fromkeys(method for method in methods if method is not None))
         return [m for m in found if not is_abstract(m)] or found
 
+    def private_method(self, node: cst.Attribute) -> cst.FunctionDef | None:
+        """The method that `self.__name` is: that of the class in which it is written, whatever others have."""
+        cls = self.tree.class_around(node) if is_private(node.attr.value) else None
+        return self._first([Class(cls)], node.attr.value) if cls is not None else None
+
     def methods_behind(self, cls: Class, name: str) -> list[cst.FunctionDef | None]:
         """The methods that `super().name` may be in the class: those of the bases that come next to it, in its own line
         and in those of its subclasses, where others may stand between; None for one of another library."""
@@ -69,8 +74,11 @@ class Classes:
         return list(dict.fromkeys(found))
 
     def _first(self, line: Sequence[Class], name: str) -> cst.FunctionDef | None:
-        bindings = (b.node for cls in line for b in self.tree.scopes[cls.node].bindings.get(name, ()))
+        bindings = (b.node for cls in line for b in self._bound_in(cls, name))
         return next((node for node in bindings if isinstance(node, cst.FunctionDef)), None)
+
+    def _bound_in(self, cls: Class, name: str) -> Sequence[Binding]:
+        return self.tree.scopes[cls.node].bindings.get(as_written(name, cls.node), ())
 
     def kin(self, cls: Class) -> list[Class]:
         """The classes whose methods and attributes `self` of a method of the class may have: its own line, and those of
@@ -84,7 +92,7 @@ class Classes:
         """Where the class or one of its bases gives the name a value in its body, or `Class.name = …` does; of `self`
         also one of its kin."""
         lineage = self.kin(cls) if is_self else self.lineage(cls)
-        found = [b for ancestor in lineage for b in self.tree.scopes[ancestor.node].bindings.get(name, ())]
+        found = [b for ancestor in lineage for b in self._bound_in(ancestor, name)]
         for binding in self.tree.attributes.get(name, ()):
             owners = self._values(cast(cst.Attribute, binding.target).value)
             if any(owner in lineage for owner in owners if isinstance(owner, Class)):

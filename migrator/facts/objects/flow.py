@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.facts.program.tree import Binding, Scope, Tree
+from migrator.facts.program.tree import COMPREHENSIONS, Binding, Scope, Tree
 
 
 class Flow:
@@ -59,7 +59,9 @@ class Flow:
             [] if certain is None else [x for x in loops if certain.node is x or tree.contains(x.body, certain.node)]
         )
         open_loops = [x for x in loops if x not in made_in]
-        carried = [b for b in later if any(tree.contains(x.body, b.node) for x in open_loops)]
+        turned: list[cst.CSTNode] = [x.body for x in open_loops]
+        turned += (x for x in tree.ancestors(node) if isinstance(x, COMPREHENSIONS))  # what it makes stands in front
+        carried = [b for b in later if any(tree.contains(x, b.node) for x in turned)]
         return [*found, *carried]
 
     def _tested_in(self, node: cst.CSTNode) -> list[cst.While]:
@@ -79,6 +81,8 @@ class Flow:
         """Whether control that comes to `use` has passed `node`: its block also encloses the use."""
         if isinstance(node, cst.Param):
             return True
+        if self._may_be_left_out(node):
+            return False
         tree = self._tree
         statement = tree.statement_of(node)
         if isinstance(statement, (cst.With, cst.For)) and not tree.contains(statement.body, node):
@@ -91,6 +95,24 @@ class Flow:
             block = tree.block_of(tree.parent[block])
         return tree.contains(block, use)
 
+    def _may_be_left_out(self, node: cst.CSTNode) -> bool:
+        """Whether it is a `:=` that its statement may run without: of a comprehension over nothing, of an operand that
+        is not asked."""
+        if not isinstance(node, cst.NamedExpr):
+            return False
+        child: cst.CSTNode = node
+        for owner in self._tree.ancestors(node):
+            if isinstance(owner, COMPREHENSIONS):
+                return True
+            if isinstance(owner, (cst.BooleanOperation, cst.IfExp)):
+                asked_first = owner.left if isinstance(owner, cst.BooleanOperation) else owner.test
+                if child is not asked_first:
+                    return True
+            if isinstance(owner, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+                return False
+            child = owner
+        return False
+
     def _all_branches_bind(self, first: Binding, bindings: list[Binding], use: cst.CSTNode) -> bool:
         """Whether the binding is the first in an `if` that control comes through to the use, and that binds the name
         whichever way is taken."""
@@ -99,7 +121,7 @@ class Flow:
         return any(
             self._always_runs(owner, use)
             and not any(b is not first and tree.contains(owner, b.node) and self._is_before(b, first) for b in bindings)
-            and self._binds(owner, [b.node for b in bindings if b.value is not None])
+            and self._binds(owner, [b.node for b in bindings if b.value and not self._may_be_left_out(b.node)])
             for owner in outer
         )
 

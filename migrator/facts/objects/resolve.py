@@ -179,6 +179,9 @@ class Resolver:
         if type(node) is cst.Attribute:
             bases = self.values(node.value)  # what may be None is something else where it is asked for an attribute
             others = [base for base in bases if base != External("builtins.None")]
+            private = self._classes.private_method(node)
+            if private is not None:
+                return [v for base in others or bases for v in self._private_member(base, private)]
             return [v for base in others or bases for v in self.member(base, node.attr.value)]
         if type(node) is cst.Call:
             return [v for function in self.values(node.func) for v in self._call_values(function, node)]
@@ -208,7 +211,10 @@ class Resolver:
             if node.value in _BUILTINS:
                 return (External(f"builtins.{node.value}"),)
             return self._starred_values(self.tree.module_of(node), node.value) or (Unknown(node),)
-        return [v for binding in self.reaching(node) for v in self.binding_values(binding)]
+        found = [v for binding in self.reaching(node) for v in self.binding_values(binding)]
+        if node.value in self.tree.deleted and node.value in _BUILTINS:
+            found.append(External(f"builtins.{node.value}"))
+        return found
 
     def _starred_values(self, importer: cst.Module, name: str) -> list[Value]:
         """What the name may be by the file's `from … import *`: of other libraries, only the framework's lend names."""
@@ -482,15 +488,20 @@ class Resolver:
         return tuple(heirs) or (cls,)
 
     def _super_member(self, base: Result, name: str) -> Iterable[Value]:
-        """What `super().name` is."""
+        """What `super().name` is, or `super(C, self).name`, which is asked behind C, wherever that stands."""
         function = self.tree.function_of(base.call)
         node = self.tree.class_of(function) if isinstance(function, cst.FunctionDef) else None
-        if node is None or (base.call.args and Class(node) not in self.values(base.call.args[0].value)):
+        asked = self.values(base.call.args[0].value) if base.call.args else ()
+        owners = [v for v in asked if isinstance(v, Class)] or ([Class(node)] if node is not None else [])
+        if not owners or len(owners) < len(asked):
             return (Member(base, name),)
-        methods = self._classes.methods_behind(Class(node), name)
-        if any(m is not None and self.is_property(m) for m in methods):
-            return (Member(base, name),)
-        return [Member(base, name) if m is None else Function(m, Object(Class(node))) for m in methods]
+        found: list[Value] = []
+        for owner in owners:
+            methods = self._classes.methods_behind(owner, name)
+            if any(m is not None and self.is_property(m) for m in methods):
+                return (Member(base, name),)
+            found += [Member(base, name) if m is None else Function(m, Object(owner)) for m in methods]
+        return found
 
     # -- classes -------------------------------------------------------------------------------------------------
 
@@ -565,25 +576,31 @@ class Resolver:
 
     def properties(self, node: cst.Attribute) -> list[cst.FunctionDef]:
         """The methods that run where the attribute is read."""
-        methods: list[cst.FunctionDef] = []
+        private = self._classes.private_method(node)
+        methods: list[cst.FunctionDef] = [private] if private is not None else []
         for owner in self.values(node.value):
-            if isinstance(owner, Object):
+            if isinstance(owner, Object) and private is None:
                 methods += self._classes.methods(owner, node.attr.value)
             elif isinstance(owner, Class):
                 made = self._classes.of_metaclass(owner, node.attr.value)
                 methods += [made] if made is not None else []
         return [method for method in dict.fromkeys(methods) if self.is_property(method)]
 
+    def _private_member(self, base: Value, method: cst.FunctionDef) -> Iterable[Value]:
+        if isinstance(base, Object):
+            return self._as_read(method, base)
+        return (Function(method),) if isinstance(base, Class) else self.member(base, method.name.value)
+
+    def _as_read(self, method: cst.FunctionDef, owner: Object) -> Iterable[Value]:
+        """What a method of the object is where it is read: a property runs there."""
+        if self.is_property(method):
+            return [v for node in self.returned(method) for v in self.values(node)]
+        return (Function(method, owner),)
+
     def _object_member(self, base: Object, name: str) -> Iterable[Value]:
         methods = self._classes.methods(base, name)
         if methods:
-            found: list[Value] = []
-            for method in methods:
-                if self.is_property(method):
-                    found.extend(v for node in self.returned(method) for v in self.values(node))
-                else:
-                    found.append(Function(method, base))
-            return found
+            return [v for method in methods for v in self._as_read(method, base)]
         found = [v for b in self.attribute_bindings(base.of, name) for v in self.binding_values(b)]
         is_field = self._classes.declares(base.of, name)
         if found and not is_field:

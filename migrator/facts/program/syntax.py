@@ -167,3 +167,20 @@ def made_in_turns(comprehension: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
     if isinstance(comprehension, cst.DictComp):
         return (comprehension.key, comprehension.value)
     return (cast("cst.ListComp | cst.SetComp | cst.GeneratorExp", comprehension).elt,)
+
+
+def mangled(name: str, cls: cst.ClassDef | None) -> str:
+    """What Python makes of a name that is private in the class around: `self.__step` is `_Trainer__step` there."""
+    owner = cls.name.value.lstrip("_") if cls is not None and is_private(name) else ""
+    return f"_{owner}{name}" if owner else name
+
+
+def as_written(name: str, cls: cst.ClassDef) -> str:
+    """The other way round: how the class itself writes it, `__step` for the `_Trainer__step` of other code."""
+    owner = "_" + cls.name.value.lstrip("_")
+    is_own = name.startswith(owner + "__") and is_private(name[len(owner) :])
+    return name[len(owner) :] if is_own else name
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("__") and not name.endswith("__")

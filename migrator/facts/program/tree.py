@@ -6,6 +6,7 @@ are two thirds of a libcst tree, and libcst's own visitors spend most of their t
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -14,7 +15,7 @@ from typing import TypeVar, Union, cast
 
 import libcst as cst
 
-from migrator.facts.program.syntax import parts_of_target
+from migrator.facts.program.syntax import is_private, mangled, parts_of_target
 from migrator.records import dataclass
 
 Statement = Union[cst.SimpleStatementLine, cst.BaseCompoundStatement]
@@ -118,6 +119,10 @@ def _name_in_globals(target: cst.Subscript) -> str:
     return name if isinstance(name, str) else ""
 
 
+_MANGLED = re.compile(r"_(?!_)\w+?(__\w*[^_]_?)$")
+COMPREHENSIONS = (cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp)
+
+
 class Scope:
     """A module, class, function, lambda or comprehension with the names bound in it."""
 
@@ -133,6 +138,13 @@ class Scope:
     def module(self) -> Scope:
         scope = self
         while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def around(self) -> Scope:
+        """The scope in which `:=` binds: that around the comprehensions which it stands in."""
+        scope = self
+        while scope.parent is not None and isinstance(scope.node, COMPREHENSIONS):
             scope = scope.parent
         return scope
 
@@ -159,10 +171,7 @@ _SCOPE_NODES = (
     cst.FunctionDef,
     cst.Lambda,
     cst.ClassDef,
-    cst.GeneratorExp,
-    cst.ListComp,
-    cst.SetComp,
-    cst.DictComp,
+    *COMPREHENSIONS,
 )
 # Of these, a name is what they bind.
 _BINDING = frozenset(
@@ -187,6 +196,7 @@ class Tree:
         self.item_assignments: list[tuple[cst.Subscript, cst.BaseExpression]] = []
         self.augmented: list[cst.AugAssign] = []
         self.targets: dict[cst.CSTNode, None] = {}
+        self.deleted: set[str] = set()  # names that are what Python has by them again, if it has anything
         self.functions: list[cst.FunctionDef] = []
         self.classes: list[cst.ClassDef] = []
         self.returns: dict[cst.CSTNode, list[cst.Return]] = defaultdict(list)
@@ -265,8 +275,9 @@ class Tree:
             where = self._home(target.value, scope)
             where.bindings[target.value].append(Binding(target.value, kind, node, value, path, target))
         elif isinstance(target, cst.Attribute):
-            name = target.attr.value
-            self.attributes[name].append(Binding(name, kind, node, value, path, target))
+            binding = Binding(target.attr.value, kind, node, value, path, target)
+            for name in self._asked_as(binding.name, scope):
+                self.attributes[name].append(binding)
         elif isinstance(target, cst.Subscript) and isinstance(value, cst.BaseExpression):
             self.item_assignments.append((target, value))
             name = _name_in_globals(target)
@@ -284,6 +295,20 @@ class Tree:
                     self._bind(element.value, scope, kind, node, value, (*path, index))
 
     @staticmethod
+    def _asked_as(name: str, scope: Scope) -> list[str]:
+        """The names under which an attribute is looked for: a private one by its class, `self.__best`, and by others,
+        `trainer._Trainer__best`."""
+        around: Scope | None = scope
+        while is_private(name) and around is not None and not around.is_class:
+            around = around.parent
+        others = _MANGLED.match(name)
+        if others is not None:
+            return [name, others[1]]
+        if not is_private(name) or around is None:
+            return [name]
+        return [name, mangled(name, cast(cst.ClassDef, around.node))]
+
+    @staticmethod
     def _home(name: str, scope: Scope) -> Scope:
         """The scope whose name an assignment in `scope` binds: `global` and `nonlocal` send it outwards."""
         if name in scope.globals:
@@ -298,7 +323,8 @@ class Tree:
     def _bind_single(self, node: cst.CSTNode, scope: Scope) -> None:
         node = cast(Union[cst.AnnAssign, cst.NamedExpr], node)
         if node.value is not None:
-            self._bind(node.target, scope, "assign", node, node.value)
+            around = scope.around() if type(node) is cst.NamedExpr else scope
+            self._bind(node.target, around, "assign", node, node.value)
 
     def _bind_augmented(self, node: cst.CSTNode, scope: Scope) -> None:
         node = cast(cst.AugAssign, node)
@@ -326,7 +352,9 @@ class Tree:
             self._bind(name, scope, "other", node, None)
 
     def _note_deleted(self, node: cst.CSTNode, scope: Scope) -> None:
-        self.targets.update(dict.fromkeys(parts_of_target(cast(cst.Del, node).target)))
+        parts = parts_of_target(cast(cst.Del, node).target)
+        self.targets.update(dict.fromkeys(parts))
+        self.deleted.update(part.value for part in parts if isinstance(part, cst.Name))
 
     def _bind_global(self, node: cst.CSTNode, scope: Scope) -> None:
         scope.globals.update(item.name.value for item in cast(cst.Global, node).names)
@@ -367,6 +395,18 @@ class Tree:
             function = self.function_of(node)
             if function is not None:
                 found[function].append(node)
+        return found
+
+    @cached_property
+    def around_walruses(self) -> set[cst.CSTNode]:
+        """The expressions that have a `:=` in them, but for those of functions that are made there."""
+        found: set[cst.CSTNode] = set()
+        for walrus in self.all_of(cst.NamedExpr):
+            found.add(walrus)
+            for owner in self.ancestors(walrus):
+                if isinstance(owner, (cst.Lambda, cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+                    break
+                found.add(owner)
         return found
 
     @cached_property
@@ -438,13 +478,29 @@ class Tree:
         owner = self.parent.get(block) if block is not None else None
         return owner if isinstance(owner, cst.ClassDef) else None
 
+    def name_of(self, attribute: cst.Attribute) -> str:
+        """The name that Python asks the object for: other than it is written, where it is private."""
+        name = attribute.attr.value
+        return mangled(name, self.class_around(attribute)) if is_private(name) else name
+
+    def class_around(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        """The innermost class whose body, with all that is defined there, holds the node."""
+        child = node
+        for owner in self.ancestors(node):
+            if isinstance(owner, cst.ClassDef) and child is owner.body:
+                return owner
+            child = owner
+        return None
+
     @cached_property
     def methods(self) -> dict[str, list[cst.FunctionDef]]:
         """The methods of the script's classes, by name."""
         found: dict[str, list[cst.FunctionDef]] = defaultdict(list)
         for function in self.functions:
-            if self.class_of(function) is not None:
-                found[function.name.value].append(function)
+            owner = self.class_of(function)
+            if owner is not None:
+                for name in dict.fromkeys((function.name.value, mangled(function.name.value, owner))):
+                    found[name].append(function)
         return found
 
     def statement_of(self, node: cst.CSTNode) -> Statement:

@@ -27,6 +27,7 @@ from migrator.analysis.libraries.keras import (
     objects,
     optimizers,
     penalties,
+    registered,
     training,
 )
 from migrator.analysis.libraries.keras.applying import accepted, applied
@@ -111,6 +112,8 @@ class Keras:
             return make_record(self.run, atom, args, node, frame)
         if path == runtime.WHOLE_BATCH:
             return losses.call_whole(self.run, atom, args, node, frame)
+        if path == registered.REGISTERING:
+            return registered.note(self.run, atom, args.positional[0] if args.positional else NOTHING)
         if LOSS.match(path):
             return losses.call(self.run, atom, args, node)
         if METRIC.match(path):

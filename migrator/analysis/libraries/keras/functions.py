@@ -10,11 +10,12 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras import registered
 from migrator.analysis.libraries.keras.names import SYMBOLIC
 from migrator.analysis.libraries.keras.objects import activation
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
-from migrator.analysis.values import NONE, Data, Made, Site, Tuple, Value
+from migrator.analysis.values import NONE, NOTHING, Data, Made, Site, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _unpacked(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
 
 def _activation(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     given = args.get("identifier", 0)
-    return activation(given) if given is not None else v.unseen("which activation this is cannot be seen")
+    return activation(run, given) if given is not None else v.unseen("which activation this is cannot be seen")
 
 
 # Of what Keras loads: the sizes of a sample, and of its label.
@@ -88,11 +89,15 @@ def _regularizer(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> 
     given = args.get("identifier", 0)
     if given is None:
         return v.unseen("which regularizer this is cannot be seen")
+    own = registered.looked_up(run, given) if not given.objects else NOTHING
+    if own is not NOTHING:
+        return own
     is_name = isinstance(given.constant, str) and not given.objects
     return v.of(Made("keras.regularizers.Regularizer", Site(node, frame.context))) if is_name else given
 
 
 FUNCTIONS: dict[str, Callable[[Run, Arguments, cst.CSTNode, Frame], Value]] = {
+    **registered.FUNCTIONS,
     "keras.activations.get": _activation,
     "keras.metrics.get": _metric,
     "keras.regularizers.get": _regularizer,

@@ -153,7 +153,7 @@ def _is_followed(run: Run, hook: Hook, value: Value, node: cst.CSTNode) -> bool:
         return True  # see Objects.own_call
     if hook.kind != run_by_keras.LAYER or hook.name not in run_by_keras.OF_ROWS:
         return False
-    return takes_rows_apart(run, activation(value), node, frame)
+    return takes_rows_apart(run, activation(run, value), node, frame)
 
 
 def takes_rows_apart(

@@ -12,7 +12,7 @@ from migrator.analysis import ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries.keras import heirs, masks, penalties
+from migrator.analysis.libraries.keras import heirs, masks, penalties, registered
 from migrator.analysis.libraries.keras.applying import applied
 from migrator.analysis.libraries.keras.convention import sample_by_sample, trusted
 from migrator.analysis.libraries.keras.names import LAYER
@@ -78,7 +78,7 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
     named = _function_of_a_vector(path, made, rank)
     placed = run.placing.op(named, args, node) if named else run.placing.place(row, path, args, node, made)
     result = v.mapped(placed, lambda d: replace(d, rank=rank or d.rank, least=max(d.least, least)))
-    for function in _activations(path, made):
+    for function in _activations(run, path, made):
         result = applied(run, function, Arguments([result]), node, frame)
     penalties.note_of_outputs(run, made.keywords.get("activity_regularizer"), result, node, frame)
     several = any({**made.keywords, **args.keywords}.get(name, NONE).constant is True for name in _SEVERAL)
@@ -159,17 +159,19 @@ def _inner(run: Run, layer: v.Atom, args: Arguments, node: cst.CSTNode, frame: F
         return NOTHING
     if layer.path == "keras.layers.Lambda" or api.makes_model(layer.path) or layer.path.rpartition(".")[2] in _WRAPPERS:
         return run.calls.call(v.of(layer), given, node, frame)
-    functions = _activations(layer.path, arguments_of(run, layer))
+    functions = _activations(run, layer.path, arguments_of(run, layer))
     return v.join_all([applied(run, function, given, node, frame) for function in functions])
 
 
-def _activations(path: str, made: Arguments) -> Iterator[Value]:
+def _activations(run: Run, path: str, made: Arguments) -> Iterator[Value]:
     """The functions that a layer is told to put its outputs through; those by name take each value by itself, or
     the features of a sample."""
     position = 1 if path == "keras.layers.Dense" else 0 if path == "keras.layers.Activation" else None
     for name in ("activation", "recurrent_activation"):
         given = made.get(name, position if name == "activation" else None)
-        if given is not None and given.objects:
+        own = registered.looked_up(run, given) if given is not None and not given.objects else NOTHING
+        given = own if own is not NOTHING else given
+        if given is not None and (given.objects or own is not NOTHING):
             # Of several that a list holds, those by name are what they are where it holds nothing else.
             is_named = (
                 given.data is not None and given.data.is_replicated and not (given.data.nested or given.data.needs)

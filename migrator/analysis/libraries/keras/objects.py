@@ -13,6 +13,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import tensorflow
+from migrator.analysis.libraries.keras import registered
 from migrator.analysis.libraries.keras.names import BASES
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ROWS, Sharded
@@ -95,10 +96,10 @@ def _store_activation(run: Run, atom: v.Atom, args: Arguments) -> None:
         if given is None and args.rest is NOTHING and len(args.positional) <= _BEFORE_ACTIVATION:
             given = NONE if name == "activation" and is_of(run, atom, _LINEAR_UNTOLD.match) else None
         if given is not None:
-            run.heap.store(atom, name, activation(given))
+            run.heap.store(atom, name, activation(run, given))
 
 
-def activation(given: Value) -> Value:
+def activation(run: Run, given: Value) -> Value:
     """A function, or the one of that name. Where the name is not seen, one that takes each value by itself, as for
     layers that are told a name."""
     if given.objects:
@@ -106,6 +107,9 @@ def activation(given: Value) -> Value:
     name = given.constant
     if name is None:
         return v.of(v.External("keras.activations.linear"))
+    own = registered.looked_up(run, given)
+    if own is not NOTHING:
+        return own
     return v.of(v.External(f"keras.activations.{name if isinstance(name, str) else 'sigmoid'}"))
 
 

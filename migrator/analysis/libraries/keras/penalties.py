@@ -9,6 +9,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras import registered
 from migrator.analysis.libraries.keras.objects import Methods
 from migrator.analysis.placement import Partial, Sharded, Unknown, options
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Bound, Data, External, Function, Instance, Made, Site, Value
@@ -48,6 +49,8 @@ def _note(run: Run, penalty: Partial | Unknown) -> None:
 def _penalty(run: Run, regularizer: Value, outputs: Value, node: cst.CSTNode, frame: Frame) -> Partial | Unknown:
     if any(isinstance(p, Sharded) and p.axis for d in run.objects.leaves(outputs) for p in options(d.placement)):
         return Unknown("Keras takes the first axis of a layer's outputs for the batch, which is cut along another")
+    own = registered.looked_up(run, regularizer) if not regularizer.objects else NOTHING
+    regularizer = regularizer if own is NOTHING else own
     atom = regularizer.only
     is_of_keras = isinstance(atom, (Made, External)) and atom.path.startswith("keras.regularizers.")
     if is_of_keras or isinstance(regularizer.constant, str):

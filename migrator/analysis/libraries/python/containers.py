@@ -71,6 +71,17 @@ def _sequence(kind: str) -> Handler:
     return as_list
 
 
+# Methods by which Python makes a copy of an object of what they give, or of what they keep.
+_REBUILDING = (
+    "__reduce__",
+    "__reduce_ex__",
+    "__getstate__",
+    "__setstate__",
+    "__getnewargs__",
+    "__getnewargs_ex__",
+)
+
+
 def _copied(path: str) -> Handler:
     """A tensor, an array or a number as it is, and an object or a metric, of which what it holds is told as of the one
     that is copied; of what else there is the parts may be shared or not."""
@@ -79,11 +90,32 @@ def _copied(path: str) -> Handler:
         value = args.positional[0] if args.positional else NOTHING
         if value.data is not None and not value.objects:
             return Value(value.data)
+        told = _told_by_itself(run, value, path, node, frame)
+        if told is not None:
+            return told
         if value.data is None and value.objects and all(_is_told_alike(run, atom) for atom in value):
             return value
         return run.libraries.unread(path, args, node, frame)
 
     return handler
+
+
+def _told_by_itself(run: Run, value: Value, path: str, node: cst.CSTNode, frame: Frame) -> Value | None:
+    """The copy of objects whose classes tell what that is, or what it is made of; None where none does so."""
+    is_deep = path == "copy.deepcopy"
+    own = "__deepcopy__" if is_deep else "__copy__"
+    if not any(name in run.tree.methods for name in (own, *_REBUILDING)):
+        return None
+    found = []
+    for atom in value:
+        hook = run.classes.method(atom, own) if isinstance(atom, Instance) else None
+        if hook is not None:
+            found.append(run.calls.call(hook, Arguments([NUMBER] if is_deep else []), node, frame))
+        elif isinstance(atom, Instance) and any(run.classes.of_class(atom.cls, name) for name in _REBUILDING):
+            found.append(v.unseen("what a copy is made of is told by a method of its class"))
+        elif is_deep and handles.given(run, (v.of(atom),)):  # of what it holds a copy is made, too
+            found.append(v.unseen("what a copy is made of may be told by methods of what it holds"))
+    return v.join_all(found) if found else None
 
 
 def _is_told_alike(run: Run, atom: v.Atom) -> bool:

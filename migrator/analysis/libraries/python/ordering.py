@@ -10,10 +10,12 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
 from migrator.analysis.placement import Partial
-from migrator.analysis.values import NONE, NOTHING, NUMBER, Container, Site, Value
+from migrator.analysis.values import NONE, NOTHING, NUMBER, Container, Made, Site, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
+
+_COMPARING = "python.comparing"
 
 
 def ordered(run: Run, item: Value, key: Value | None, node: cst.CSTNode, frame: Frame) -> Value:
@@ -21,12 +23,22 @@ def ordered(run: Run, item: Value, key: Value | None, node: cst.CSTNode, frame: 
     than those of all."""
     if item is NOTHING:
         return NOTHING
-    settling = run.calls.call(key, Arguments([item]), node, frame) if key is not None and key.objects else item
+    settling = _settling(run, item, key, node, frame) if key is not None and key.objects else item
     leaves = list(run.objects.leaves(settling))
     apart = [d for d in leaves if (not d.is_replicated if settling is not item else isinstance(d.placement, Partial))]
     if apart:
         return run.placing.opaque([item, settling], "its place among others is settled by what it is")
     return v.with_needs(item, frozenset(repair for d in leaves for repair in d.needs))
+
+
+def _settling(run: Run, item: Value, key: Value, node: cst.CSTNode, frame: Frame) -> Value:
+    """What the key makes of the item, or of two of them, which it compares."""
+    comparing = frozenset(atom for atom in key if isinstance(atom, Made) and atom.path == _COMPARING)
+    found = [run.calls.call(run.heap.load(atom, 0), Arguments([item, item]), node, frame) for atom in comparing]
+    others = key.objects - comparing
+    if others:
+        found.append(run.calls.call(Value(key.data, others), Arguments([item]), node, frame))
+    return v.join_all(found)
 
 
 def picked(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value | None:
@@ -56,6 +68,13 @@ def _sorted(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     return v.of(made)
 
 
+def _comparing(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`functools.cmp_to_key(function)`"""
+    made = Made(_COMPARING, Site(node, frame.context))
+    run.heap.store(made, 0, args.positional[0] if args.positional else args.get("mycmp", 0) or NOTHING)
+    return v.of(made)
+
+
 def _push(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`heapq.heappush(heap, item)`"""
     for atom in args.positional[0] if len(args.positional) > 1 else ():
@@ -71,6 +90,7 @@ def _pop(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
 
 FUNCTIONS: dict[str, Handler] = {
     "builtins.sorted": _sorted,
+    "functools.cmp_to_key": _comparing,
     "heapq.heappush": _push,
     "heapq.heappop": _pop,
     "heapq.heappushpop": _pop,
