@@ -137,6 +137,13 @@ def _set_from_outside(facts: Facts) -> Findings:
                 "do this in `apply_gradients`, which is given those of all workers",
             )
             continue
+        if hook.kind in (run_by_keras.TAPE, run_by_keras.FUNCTION):
+            yield _refuse(
+                node,
+                f"`{hook.name}` of TensorFlow's own is replaced here: what that makes of gradients is not followed",
+                "write a function for this, and call it where the gradients are taken",
+            )
+            continue
         yield _refuse(
             node,
             f"`{hook.name}`, which Keras runs or reads by itself, is set here: what that does with a batch"

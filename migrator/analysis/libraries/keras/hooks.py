@@ -95,13 +95,16 @@ def _hooks(run: Run, owner: Value, name: str, value: Value, node: cst.CSTNode) -
 def _kinds(run: Run, atom: v.Atom, name: str) -> Iterable[str]:
     """As what Keras runs or reads the attribute of the object, or of all of a class."""
     if isinstance(atom, External):
+        replaced = run_by_keras.kind_replaced(api.canonical(f"{atom.path}.{name}"))
+        if replaced:
+            return {replaced}
         kind = run_by_keras.kind_of(atom.path)
         return {kind} if kind and run_by_keras.runs(kind, name, atom.path, of_class=True) else ()
     if isinstance(atom, Class):  # what its objects have for methods is followed
         paths = [] if name in _FOLLOWED_OF_CLASSES else run.classes.external_bases(atom)
     elif isinstance(atom, Method):
         roots = {kind for root in atom.owner for kind in _kinds_of_object(run, root)}
-        return {_kind_by(name)} if roots else ()
+        return {_kind_by(name)} if roots and name not in run_by_keras.OF_TENSORFLOW else ()
     else:
         paths = classes_of(run, atom)
     return {kind for path in paths if (kind := run_by_keras.kind_of(path)) and run_by_keras.runs(kind, name, path)}
