@@ -144,6 +144,14 @@ def _set_from_outside(facts: Facts) -> Findings:
                 "write a function for this, and call it where the gradients are taken",
             )
             continue
+        if hook.kind == run_by_keras.REPLACED:
+            yield _refuse(
+                node,
+                f"`{hook.name}` is replaced here from outside: what the other one makes of a worker's part"
+                " of a batch is not followed",
+                f"define `{hook.name}` as it is to be, or choose between functions where it is called",
+            )
+            continue
         yield _refuse(
             node,
             f"`{hook.name}`, which Keras runs or reads by itself, is set here: what that does with a batch"

@@ -98,6 +98,7 @@ _OF_MODULES = {path.rpartition(".")[2]: path for path in (*sorted(api.TRANSPAREN
 
 MODEL, LAYER, LOSS, METRIC, OPTIMIZERS = "model", "layer", "loss", "metric", "optimizer"
 TAPE, FUNCTION = "tape", "function"  # TensorFlow's own
+REPLACED = "replaced"  # functions and methods of the program's own, from outside
 NAMES = {
     MODEL: STEPS | _COMPILED | IN_CALLS | {OPTIMIZER, OF_OUTPUTS},
     LAYER: _OF_LAYERS,
