@@ -137,6 +137,21 @@ def _set_from_outside(facts: Facts) -> Findings:
                 "do this in `apply_gradients`, which is given those of all workers",
             )
             continue
+        if hook.kind in (run_by_keras.TAPE, run_by_keras.FUNCTION):
+            yield _refuse(
+                node,
+                f"`{hook.name}` of TensorFlow's own is replaced here: what that makes of gradients is not followed",
+                "write a function for this, and call it where the gradients are taken",
+            )
+            continue
+        if hook.kind == run_by_keras.REPLACED:
+            yield _refuse(
+                node,
+                f"`{hook.name}` is replaced here from outside: what the other one makes of a worker's part"
+                " of a batch is not followed",
+                f"define `{hook.name}` as it is to be, or choose between functions where it is called",
+            )
+            continue
         yield _refuse(
             node,
             f"`{hook.name}`, which Keras runs or reads by itself, is set here: what that does with a batch"

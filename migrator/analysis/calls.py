@@ -357,6 +357,9 @@ class Calls:
             later = self.run.classes.method(made, "__post_init__")
             if later is not None and all(_takes_itself_alone(atom) for atom in later):
                 self.call(later, Arguments([]), node, frame)
+        leave = self.run.classes.method(made, "__del__")
+        if leave is not None:  # some time from here on, wherever nothing holds it any more
+            self.call(leave, Arguments([]), node, frame)
 
     def function(
         self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value = NOTHING

@@ -49,6 +49,10 @@ class _Definition:
     decorators: list[Value]
 
 
+_GETTER = "__getattribute__"
+_BY_GETTER = v.unseen("what an object gives is not seen whose class decides by `__getattribute__`")
+
+
 class Classes:
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -174,6 +178,8 @@ class Classes:
         bound = self.bound(found, v.of(instance)) if found is not None else None
         # `layer.call = function`; Python looks for dunder methods in the class only.
         own = self.run.heap.load(instance, name) if not name.startswith("__") else NOTHING
+        if not name.startswith("__") and found is not None and self.of_class(instance.cls, _GETTER) is not None:
+            own = v.join(own, _BY_GETTER)
         return bound if own is NOTHING else v.join(own, bound or NOTHING)
 
     def bound(self, found: Value, receiver: Value) -> Value:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from migrator.analysis import named_modules
 from migrator.analysis import values as v
 from migrator.analysis.values import External, File, Value
 from migrator.facts.names import api
@@ -32,6 +34,21 @@ class Imports:
             if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
                 self._starred[tree.module_of(node)].append(node)
 
+    @cached_property
+    def started(self) -> tuple[cst.Module, ...]:
+        """The files that no other one imports: one of them is `__main__`."""
+        imported: set[cst.Module | None] = set()
+        for node in self.tree.imports:
+            importer = self.tree.module_of(node)
+            if isinstance(node, cst.ImportFrom):
+                names = [alias.name for alias in node.names] if not isinstance(node.names, cst.ImportStar) else []
+                source = module_name(node)
+                parts = [f"{source}{'' if source.endswith('.') else '.'}{dotted(name)}" for name in names]
+                imported.update(self.modules.named(importer, each) for each in (source, *parts))
+            else:
+                imported.update(self.modules.named(importer, dotted(alias.name)) for alias in node.names)
+        return tuple(module for module in self.tree.modules if module not in imported)
+
     def bound_by(self, node: cst.Import | cst.ImportFrom, importer: cst.Module) -> Iterator[tuple[str, Value]]:
         if isinstance(node.names, cst.ImportStar):
             yield from self._lent(node, importer)
@@ -48,6 +65,8 @@ class Imports:
                 yield name or full, v.of(External(api.canonical(f"{source}.{full}")))
             elif isinstance(node, cst.ImportFrom):
                 yield name or full, self._from(node, full, importer)
+            elif full == named_modules.MAIN and not is_of_package:
+                yield name or full, named_modules.told(self.run, full, node)
             else:
                 wanted = full if name else full.split(".")[0]
                 module = self.modules.named(importer, wanted) if not is_of_package else None
@@ -72,6 +91,8 @@ class Imports:
 
     def _from(self, node: cst.ImportFrom, name: str, importer: cst.Module) -> Value:
         source = module_name(node)
+        if source == named_modules.MAIN:
+            return self.run.objects.attribute(named_modules.told(self.run, source, node), name, node)
         module = self.modules.named(importer, source)
         if module is not None:
             return self.member(module, name)

@@ -176,7 +176,8 @@ class Losses:
         if self.too_much:
             return {}
         trained = {a.site.node for a in self._run.trained_by_keras if isinstance(a, (v.Made, Instance))}
-        found = {node: [h for h in hooks if _is_run(h, trained)] for node, hooks in self._run.hooks.items()}
+        apart = self._run.called_apart
+        found = {node: [h for h in hooks if _is_run(h, trained, apart)] for node, hooks in self._run.hooks.items()}
         return {node: sorted(hooks, key=lambda h: h[:2]) for node, hooks in found.items() if hooks}
 
     @property
@@ -589,8 +590,12 @@ def _is_variable(value: Value) -> bool:
     return isinstance(only, v.Made) and only.path == VARIABLE
 
 
-def _is_run(hook: Hook, trained: Collection[cst.CSTNode]) -> bool:
-    """Whether Keras runs what is set there, given the makers of the models that it trains."""
+def _is_run(hook: Hook, trained: Collection[cst.CSTNode], apart: set[cst.CSTNode]) -> bool:
+    """Whether Keras runs what is set there, given the makers of the models that it trains; or the program does with
+    what is a worker's own, and not in a loss, whose functions are followed wherever they come from."""
+    if hook.kind == run_by_keras.REPLACED:
+        own = hook.of.node if isinstance(hook.of, (v.Class, v.Function)) else None
+        return own in apart or (isinstance(own, cst.ClassDef) and not apart.isdisjoint(own.body.body))
     if hook.kind not in (run_by_keras.MODEL, run_by_keras.METRIC) or hook.name in run_by_keras.IN_CALLS:
         return True
     is_one = hook.kind == run_by_keras.MODEL and isinstance(hook.of, (v.Made, Instance))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
-from migrator.analysis import curried, handles, namespaces, redefined, same_batch, shortened
+from migrator.analysis import curried, handles, named_modules, namespaces, redefined, same_batch, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import decorated
@@ -70,6 +70,8 @@ class Objects:
 
     def attribute(self, owner: Value, name: str, node: cst.CSTNode) -> Value:
         found = NOTHING
+        if name in named_modules.FRAMES and not any(isinstance(atom, Instance) for atom in owner):
+            return named_modules.names_of_frame(self.run, node)
         for atom in owner:
             found = v.join(found, self._attribute(atom, name, node))
             if isinstance(atom, (Instance, Made)):
@@ -230,19 +232,28 @@ class Objects:
             setter = self.run.classes.setter(atom, name) if isinstance(atom, Instance) else None
             if setter is not None and isinstance(atom, Instance):
                 self._set_by(setter, atom, [value], node)
-            elif isinstance(atom, (Instance, Made)) or (isinstance(atom, Container) and atom.kind == "record"):
+            elif isinstance(atom, Instance):
+                hooks.note_put(self.run, name, self.run.classes.of_class(atom.cls, name) or NOTHING, value, node)
+                self.run.heap.store(atom, name, value)
+            elif isinstance(atom, Made) or (isinstance(atom, Container) and atom.kind == "record"):
                 self.run.heap.store(atom, name, value)
             elif isinstance(atom, Class) and self.run.classes.at(atom.node) is not None:
                 if name == redefined.BASES:
                     self.run.redefined.set_bases(atom, value)
                 else:
+                    known = self.run.classes.of_class(atom, name) or NOTHING
+                    hooks.note_put(self.run, name, known, value, node)
                     self.run.classes.set_later(atom, name, value)
+            elif isinstance(atom, External) and named_modules.is_any(atom):
+                named_modules.set_in_any(self.run, name, value, node)
             elif isinstance(atom, External):
                 self.run.heap.store(External(api.canonical(f"{atom.path}.{name}")), redefined.REPLACED, value)
             elif isinstance(atom, File):
                 frame = self.run.frames.get(atom.module)
                 if frame is not None and frame.names is not None:
-                    joined = v.join(frame.names.get(name, NOTHING), v.forgotten(value))
+                    known = frame.names.get(name, NOTHING)
+                    joined = v.join(known, v.forgotten(value))
+                    hooks.note_put(self.run, name, known, value, node)
                     self.run.bindings.assign(name, joined, frame)
             elif isinstance(atom, Function):
                 self.run.heap.store(redefined.holder(atom), name, value)
@@ -352,18 +363,11 @@ class Objects:
         if isinstance(atom, Method) and namespaces.is_namespace(atom):
             return namespaces.item(self.run, atom, index, node)
         if isinstance(atom, External) and atom.path == "sys.modules":
-            return self._module(node)
+            return named_modules.named(self.run, index, node)
         if isinstance(atom, External):
             named = runtime.named(key) if atom.path == "os.environ" else NUMBER  # `List[int]`
             return v.join(named, self.run.heap.load(atom, None))
         return self.run.libraries.item(atom, index, node)
-
-    def _module(self, node: cst.Subscript) -> Value:
-        """`sys.modules[__name__]`: this file; any other is not told."""
-        index = node.slice[0].slice
-        name = index.value if isinstance(index, cst.Index) else None
-        is_own = isinstance(name, cst.Name) and name.value == "__name__"
-        return v.of(File(self.run.tree.module_of(node))) if is_own else NUMBER
 
     def container_item(self, atom: Container, index: Value) -> Value:
         heap, key = self.run.heap, _key(index)

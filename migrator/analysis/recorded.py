@@ -76,6 +76,7 @@ class Recorded:
         self.compiled: dict[cst.CSTNode, Value] = {}
         self.fits: dict[cst.CSTNode, list[tuple[v.Atom, Value, Value]]] = defaultdict(list)
         self.called: set[cst.CSTNode] = set()
+        self.called_apart: set[cst.CSTNode] = set()  # of these, outside of losses, with rows or gradients of a worker
         self.barred: set[cst.CSTNode] = set()  # functions that run where nothing can be put together, too
         self.plain = Plain(set(), set(), set())
         # The same in evaluations of Keras's.

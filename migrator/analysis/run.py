@@ -519,6 +519,10 @@ class Run(Recorded):
     def lifted(self, function: Function, args: Arguments, node: cst.CSTNode, *, is_method: bool) -> Arguments:
         """The arguments as the function gets them: all rows, where that is planned, or it says how many there are."""
         self.called.add(function.node)
+        if not self.in_loss and any(
+            not d.is_replicated and d.rank != 0 for _, value in args.all() for d in self.objects.leaves(value)
+        ):
+            self.called_apart.add(function.node)
         if self.placing.repairing.is_barred:
             self.barred.add(function.node)
         args = giving_back.dealt(self, function.node, args, node)

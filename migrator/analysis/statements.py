@@ -253,7 +253,24 @@ class Statements:
                 self.bind(item.asname.name, entered, frame)
             taped |= any(isinstance(atom, Made) and atom.path == TAPE for atom in entered)
         with self.run.making_loss() if taped else nullcontext():
+            if any(self._suppresses(item.item) for item in node.items):
+                self._suppressed(node, frame)
+            else:
+                self.body(node.body, frame)
+
+    def _suppresses(self, manager: cst.BaseExpression) -> bool:
+        """`contextlib.suppress(ValueError)`"""
+        made = self.run.seen.get(manager.func, NOTHING) if isinstance(manager, cst.Call) else NOTHING
+        return v.External("contextlib.suppress") in made.objects
+
+    def _suppressed(self, node: cst.With, frame: Frame) -> None:
+        """A block that may end anywhere."""
+        before = dict(frame.names or {})
+        with self.run.trying() as raising:
             self.body(node.body, frame)
+        agreed = list(filter(self.run.may_differ, raising))
+        ends = [frame.names, join_names([before, frame.names])]
+        frame.names = self._chosen_names(ends, before, agreed) if agreed else join_names(ends)
 
     def _try(self, node: cst.Try | cst.TryStar, frame: Frame) -> None:
         before = dict(frame.names or {})

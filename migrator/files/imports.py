@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Callable
 
+from migrator.files import by_name
+
 # What these names lead to is never a file of the user's, whatever a folder beside the script is called.
 _FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "numpy", "horovod", "npu_device", "lockstep"})
 # Where a project keeps the packages that it installs, if not in its own folder.
@@ -81,7 +83,15 @@ class Imports:
                 path = self.find(importer, level, name) if name or level else None
                 if path is not None and path != importer:
                     found.add(path)
-        return found
+        return found | self._files(importer, by_name.told(data))
+
+    def perhaps_named_in(self, importer: Path, data: bytes) -> set[Path]:
+        """The files that a script may import by a name that does not stand where it does so."""
+        return self._files(importer, by_name.perhaps(data))
+
+    def _files(self, importer: Path, modules: Iterable[tuple[int, str]]) -> set[Path]:
+        found = {self.find(importer, level, module) for level, module in modules if module.isascii()}
+        return {path for path in found if path is not None and path != importer}
 
 
 def started_in(files: Mapping[Path, bytes]) -> set[Path]:

@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Callable
 
+from migrator.files import by_name
 from migrator.files.imports import SOURCES, Imports, in_order_of_import, reachable, started_in
 from migrator.files.search_path import added_by
 from migrator.findings.results import Failure
@@ -81,6 +82,8 @@ def programs(
     everything = {**dict.fromkeys(unread, b""), **(context or {}), **files}
     imports = Imports(everything.__contains__, added_by(everything), started_in(everything))
     imported = {path: imports.named_in(path, data) for path, data in everything.items()}
+    for path, others in _perhaps_imported(everything, imported, imports).items():
+        imported[path] = imported[path] | others
     relevant = _around_training(everything, imported)
     groups = [*_groups(relevant, imported), *([path] for path in everything if path not in relevant)]
     position = {path: i for i, path in enumerate(files)}
@@ -152,16 +155,40 @@ def _found_on_disk(
     while queue:
         path, data = queue.pop()
         root = roots[path.parent]
-        for other in lookups[root].named_in(path, data) - files.keys() - found.keys():
-            roots.setdefault(other.parent, root)
+        surely, perhaps = lookups[root].named_in(path, data), lookups[root].perhaps_named_in(path, data)
+        for other in (surely | perhaps) - files.keys() - found.keys():
             try:
-                found[other] = other.read_bytes()
+                text = other.read_bytes()
             except OSError:
                 continue
+            if other not in surely and not _matters_by_name(text):
+                continue
+            roots.setdefault(other.parent, root)
+            found[other] = text
             if len(found) > _MOST_CONTEXT:
                 return None
             queue.append((other, found[other]))
     return found
+
+
+def _perhaps_imported(
+    files: Mapping[Path, bytes], imported: Mapping[Path, set[Path]], imports: Imports
+) -> dict[Path, set[Path]]:
+    """What scripts may import that do so by names which do not stand there: files that their texts name, and those
+    below that nobody else imports."""
+    others = set(files).difference(*imported.values()) if imported else set()
+    found = {}
+    for path in files:
+        if by_name.is_open(files[path]):
+            named = imports.perhaps_named_in(path, files[path])
+            below = {other for other in others if path.parent in other.parents and other != path}
+            found[path] = {other for other in named | below if _matters_by_name(files[other])}
+    return found
+
+
+def _matters_by_name(data: bytes) -> bool:
+    """Whether it matters that a script imports the file by its name: for what it changes; no script that trains."""
+    return by_name.may_set(data) and not mentions_training(data)
 
 
 def _among(files: Collection[Path], folders: Iterable[Path], looked_for: set[Path]) -> Callable[[Path], bool]:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from migrator.facts.decisions.locality import Locality
 from migrator.facts.decisions.marks import Mark
+from migrator.facts.dependence.regions import Regions
 from migrator.facts.names import api
 from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.resolve import Resolver
@@ -44,11 +45,14 @@ _EXITS = frozenset({"sys.exit", "os._exit"})
 
 
 class DecidingCalls:
-    def __init__(self, tree: Tree, resolver: Resolver, training: Training, locality: Locality) -> None:
+    def __init__(
+        self, tree: Tree, resolver: Resolver, training: Training, locality: Locality, regions: Regions
+    ) -> None:
         self.tree = tree
         self.resolver = resolver
         self.training = training
         self.locality = locality
+        self.regions = regions
         self._texts = Texts(resolver)
 
     def settled_by(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
@@ -218,7 +222,7 @@ class DecidingCalls:
 
     @cached_property
     def _tried(self) -> list[cst.CSTNode]:
-        return [node.body for node in self.tree.all_of(cst.Try) if node.handlers]
+        return [*(node.body for node in self.tree.all_of(cst.Try) if node.handlers), *self.regions.caught_in]
 
 
 def _is_from_config(func: cst.BaseExpression) -> bool:

@@ -39,7 +39,7 @@ class SteeringPlaces:
         self.files = files
         self.consequences = consequences
         self.locality = locality
-        self.calls = DecidingCalls(tree, resolver, training, locality)
+        self.calls = DecidingCalls(tree, resolver, training, locality, consequences.regions)
         self.chosen_rows = ChosenRows(resolver, training, sharding, locality)
 
     @cached_property

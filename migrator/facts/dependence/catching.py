@@ -66,7 +66,7 @@ class Catching:
     def risks(self) -> Mapping[cst.CSTNode, list[Tried]]:
         """The values by which something may raise what is caught, in source order, with where it is."""
         found: dict[cst.CSTNode, list[Tried]] = defaultdict(list)
-        for tried in (*self._tries(), *self._blocks()):
+        for tried in (*self._tries(), *self.blocks):
             inside = [tried.body, *self._decorated_at(tried.place)]
             for body in dict.fromkeys(reached for part in inside for reached in self.training.reached_from(part)):
                 for place, raised in self._raising_in(body):
@@ -129,6 +129,10 @@ class Catching:
                 return False
             child = owner
         return True
+
+    @cached_property
+    def blocks(self) -> list[Tried]:
+        return list(self._blocks())
 
     def _blocks(self) -> Iterator[Tried]:
         """`with suppress(KeyError):`, and what the script's own managers catch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -21,6 +21,7 @@ _GETATTR = (External("builtins.getattr"), External("builtins.object.__getattribu
 # They give all attributes of what they are given first.
 _GIVING_ALL = frozenset({"builtins.vars", "inspect.getmembers", "inspect.getmembers_static", "copy.replace"})
 _MADE_ONCE = ("import", "def", "class")
+_PATCHING = re.compile(r"^(?:unittest\.)?mock\.patch(|\.object|\.multiple)$")
 _ATTRGETTER = "operator.attrgetter"
 
 
@@ -72,6 +73,7 @@ class Namespaces:
         if self.is_namespace(call):
             self._link_read(call)
         self._link_texts(call)
+        self._link_patched(call)
         name = self.attribute_asked_for(call)
         if name is not None:
             for source in (*self.tree.attributes.get(name, ()), ("attribute", name)):
@@ -92,6 +94,24 @@ class Namespaces:
         elif method == "setdefault" and holds_attributes(call.func.value):
             for arg in call.args[1:]:
                 self._link_to_attributes(_text(call.args[0].value), arg)
+
+    def _link_patched(self, call: cst.Call) -> None:
+        """`mock.patch("__main__.best", loss)`, `mock.patch.object(state, "best", loss)`"""
+        patching = [m for m in map(_PATCHING.match, self.resolver.public(call.func)) if m is not None]
+        for kind in {match[1] for match in patching}:
+            place = call.args[kind == ".object" :][:1]
+            named = _last_name(place[0].value) if place and kind != ".multiple" else None
+            for arg in call.args:
+                name = arg.keyword.value if kind == ".multiple" and arg.keyword is not None else named
+                self._link_to_attributes(name, arg)
+                for scope in map(self.tree.scopes.__getitem__, self.tree.modules):
+                    for each in [name] if name is not None else scope.bindings:
+                        self._link_to_bindings(arg, scope.bindings.get(each, ()))
+
+    def _link_to_bindings(self, value: cst.CSTNode, bindings: Iterable[Binding]) -> None:
+        for binding in bindings:
+            if binding.kind not in _MADE_ONCE:
+                self.graph.link(value, binding)
 
     def _link_texts(self, call: cst.Call) -> None:
         """`eval("slow if loss > 1 else fast")`: all that the texts may name which are run, as far as they are seen."""
@@ -151,6 +171,17 @@ class Namespaces:
         for each in [name] if name is not None else self.names.attributes_read:
             self.graph.link(value, ("put by name", each))
             self.graph.link(("put by name", each), ("attribute", each))
+
+
+def _last_name(node: cst.BaseExpression | None) -> str | None:
+    """The last name of a dotted path, where it is seen: `__name__ + ".best"`."""
+    if isinstance(node, cst.BinaryOperation):
+        node = node.right
+    last = node.parts[-1] if isinstance(node, cst.FormattedString) and node.parts else None
+    text = last.value if isinstance(last, cst.FormattedStringText) else None
+    if isinstance(node, cst.SimpleString):
+        text = _text(node)
+    return text.rpartition(".")[2] if text else None
 
 
 def _text(node: cst.BaseExpression) -> str | None:

@@ -73,6 +73,11 @@ class Regions:
         return Region(place, bodies, jumps, tuple(dict.fromkeys(rest)))
 
     @property
+    def caught_in(self) -> list[cst.CSTNode]:
+        """The blocks of managers that catch what is raised in them: `with suppress(ValueError):`."""
+        return [tried.body for tried in self._catching.blocks]
+
+    @property
     def risks(self) -> Mapping[cst.CSTNode, Sequence[Tried]]:
         """The values by which something may raise what is caught."""
         return self._catching.risks

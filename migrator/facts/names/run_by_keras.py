@@ -88,15 +88,28 @@ _OF_HEIRS = (_OF_LAYERS - {OF_OUTPUTS, "compute_mask"}) | {"fn", "_fn", "_fn_kwa
 # What Python asks the class for.
 _OF_CLASSES = frozenset({"__call__"})
 
+# What takes gradients, of which the updates are followed; and what is taken to leave a function as it is.
+_TAPE = "tensorflow.GradientTape"
+_OF_TAPES = frozenset({
+    "gradient", "jacobian", "batch_jacobian", "watch", "stop_recording", "reset", "__init__", "__enter__", "__exit__",
+    "__new__", "_push_tape", "_pop_tape", "_tape",
+})  # fmt: skip
+_OF_MODULES = {path.rpartition(".")[2]: path for path in (*sorted(api.TRANSPARENT_WRAPPERS), _TAPE)}
+
 MODEL, LAYER, LOSS, METRIC, OPTIMIZERS = "model", "layer", "loss", "metric", "optimizer"
+TAPE, FUNCTION = "tape", "function"  # TensorFlow's own
+REPLACED = "replaced"  # functions and methods of the program's own, from outside
 NAMES = {
     MODEL: STEPS | _COMPILED | IN_CALLS | {OPTIMIZER, OF_OUTPUTS},
     LAYER: _OF_LAYERS,
     LOSS: _OF_LOSSES,
     METRIC: _OF_METRICS,
     OPTIMIZERS: _OF_OPTIMIZERS,
+    TAPE: _OF_TAPES,
 }
-ALL = frozenset().union(*NAMES.values()) | _OF_CLASSES | {"call"}
+# Names that are told of those that are TensorFlow's own alone, and not of what any object of Keras's has.
+OF_TENSORFLOW = (_OF_TAPES | _OF_MODULES.keys()).difference(*(NAMES[k] for k in NAMES if k != TAPE))
+ALL = frozenset().union(*NAMES.values()) | _OF_CLASSES | _OF_MODULES.keys() | {"call"}
 # Those that no other library's objects are likely to have.
 TELLING = _COMPILED | frozenset({
     "train_step", "make_train_function", "train_function", "compute_loss", "compiled_loss", OF_OUTPUTS,
@@ -104,8 +117,17 @@ TELLING = _COMPILED | frozenset({
 })  # fmt: skip
 
 
+def kind_replaced(path: str) -> str:
+    """What it is that the program puts another thing in the place of; empty for what is followed."""
+    if _OF_MODULES.get(path.rpartition(".")[2]) != path:
+        return ""
+    return TAPE if path == _TAPE else FUNCTION
+
+
 def kind_of(path: str) -> str:
-    """What a class of Keras's makes; empty for what is not among these."""
+    """What a class of Keras's makes, or TensorFlow's of tapes; empty for what is not among these."""
+    if path == _TAPE:
+        return TAPE
     if api.makes_model(path) or api.is_model_class(path):
         return MODEL
     if api.is_optimizer_class(path):

@@ -30,6 +30,7 @@ from migrator.analysis.values import (
     Instance,
     Made,
     Method,
+    Tuple,
     Value,
 )
 from migrator.facts.names import api, run_by_keras
@@ -66,6 +67,38 @@ def note(run: Run, owner: Value, name: str, value: Value, node: cst.CSTNode) -> 
             run.hooks[node].add(hook)
 
 
+def note_put(run: Run, name: str, known: Value, value: Value, node: cst.CSTNode) -> None:
+    """Notes a name, or a method, that was one of the program's functions or classes, and is another from outside."""
+    others = set(_definitions(value))
+    if value.is_none or name == "call" or (not others and value.objects) or _is_bound_there(node):
+        return
+    for own in _definitions(known):
+        if others != {own}:
+            run.hooks[node].add(Hook(run_by_keras.REPLACED, name, own))
+
+
+def _definitions(value: Value) -> Iterator[Function | Class]:
+    """The functions and classes of the program that the value may be, be they bound, static methods or properties."""
+    for atom in value:
+        if isinstance(atom, (Function, Class)):
+            yield atom
+        elif isinstance(atom, Bound) and isinstance(atom.function, Function):
+            yield atom.function
+        elif isinstance(atom, Curried):
+            yield from _definitions(atom.function)
+        elif isinstance(atom, Tuple):
+            yield from (each for item in atom.items for each in _definitions(item))
+
+
+def _is_bound_there(node: cst.CSTNode) -> bool:
+    """`globals()["step"] = …`, which counts as an assignment of the file's own."""
+    if not isinstance(node, cst.Subscript) or not isinstance(node.value, cst.Call):
+        return False
+    function, index = node.value.func, node.slice[0].slice
+    is_written = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
+    return is_written and isinstance(function, cst.Name) and function.value == "globals"
+
+
 def note_somewhere(
     run: Run, owner: Value, value: Value, node: cst.CSTNode, names: re.Pattern[str] | None = None
 ) -> None:
@@ -95,13 +128,16 @@ def _hooks(run: Run, owner: Value, name: str, value: Value, node: cst.CSTNode) -
 def _kinds(run: Run, atom: v.Atom, name: str) -> Iterable[str]:
     """As what Keras runs or reads the attribute of the object, or of all of a class."""
     if isinstance(atom, External):
+        replaced = run_by_keras.kind_replaced(api.canonical(f"{atom.path}.{name}"))
+        if replaced:
+            return {replaced}
         kind = run_by_keras.kind_of(atom.path)
         return {kind} if kind and run_by_keras.runs(kind, name, atom.path, of_class=True) else ()
     if isinstance(atom, Class):  # what its objects have for methods is followed
         paths = [] if name in _FOLLOWED_OF_CLASSES else run.classes.external_bases(atom)
     elif isinstance(atom, Method):
         roots = {kind for root in atom.owner for kind in _kinds_of_object(run, root)}
-        return {_kind_by(name)} if roots else ()
+        return {_kind_by(name)} if roots and name not in run_by_keras.OF_TENSORFLOW else ()
     else:
         paths = classes_of(run, atom)
     return {kind for path in paths if (kind := run_by_keras.kind_of(path)) and run_by_keras.runs(kind, name, path)}

@@ -8,6 +8,7 @@ from migrator.analysis.libraries.python import (
     drawing,
     holders,
     iterating,
+    mocks,
     ordering,
     processes,
     records,
@@ -23,6 +24,7 @@ FUNCTIONS: dict[str, Handler] = {
     **drawing.FUNCTIONS,
     **scalars.FUNCTIONS,
     **reflection.FUNCTIONS,
+    **mocks.FUNCTIONS,
     **processes.FUNCTIONS,
     **records.FUNCTIONS,
 }

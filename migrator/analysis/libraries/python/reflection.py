@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import namespaces
+from migrator.analysis import named_modules, namespaces
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras import hooks
 from migrator.analysis.libraries.python import made_names
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
@@ -33,6 +35,13 @@ from migrator.facts.names import api
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
+
+
+# With what a text may set names by their texts.
+_PUTTING = frozenset({
+    "globals", "locals", "vars", "setattr", "exec", "eval", "modules", "import_module", "__import__", "__dict__",
+    "__setattr__", "f_globals", "f_locals",
+})  # fmt: skip
 
 
 def _curried(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -123,29 +132,32 @@ def set_by_method(run: Run, owner: Value, name: str, args: Arguments, node: cst.
     return handler is not None
 
 
-def _patch(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """`unittest.mock.patch("module.function", other)`"""
-    if len(args.positional) > 1 and isinstance(args.positional[0].constant, str):
-        path, _, name = args.positional[0].constant.rpartition(".")
-        first, *inner = path.split(".")
-        is_own = first == "__main__"
-        owner = v.of(File(run.tree.module_of(node)) if is_own else External(api.canonical(path)))
-        for part in inner if is_own else ():
-            owner = run.objects.attribute(owner, part, node)
-        run.objects.store_attribute(owner, name, args.positional[1], node)
-    return NUMBER
-
-
-def _patch_object(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    _set_attribute(run, args, node, frame)
-    return NUMBER
-
-
 def _namespace(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`vars(obj)`; without one, `globals()`."""
     if args.positional:
         return run.objects.attribute(args.positional[0], namespaces.ATTRIBUTE, node)
     return namespaces.of(v.of(File(run.tree.module_of(node))))
+
+
+def _named_module(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`importlib.import_module("steps")`; what one gives whose name is not seen, is not seen either."""
+    name = args.get("name", 0)
+    text = name.constant if name is not None else None
+    if not isinstance(text, str) or not text:
+        return run.libraries.unread("importlib.import_module", args, node, frame)
+    is_outermost = len(args.positional) + len(args.keywords) == 1 and _is_statement_s(run, node)
+    return named_modules.told(run, text.partition(".")[0] if is_outermost and not text.startswith(".") else text, node)
+
+
+def _module_if_there(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`sys.modules.get("steps")`"""
+    name, other = args.get("key", 0), args.get("default", 1)
+    return v.join(named_modules.named(run, NUMBER if name is None else name, node), NONE if other is None else other)
+
+
+def _is_statement_s(run: Run, node: cst.CSTNode) -> bool:
+    """Whether the call is of `__import__`, which gives the outermost package."""
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "__import__"
 
 
 def _execute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -156,8 +168,7 @@ def _execute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
         run.objects.store_item(space, NUMBER, unseen, node)
     text = args.positional[0].constant if len(args.positional) == 1 else None
     if isinstance(text, str):
-        for name in _set_by_text(text):
-            run.bindings.assign(name, unseen, frame)
+        _set_names(run, text, unseen, node, frame)
         return NONE
     if len(args.positional) == 1 and not frame.loops and frame.parent is None:
         for name, value in list((frame.names or {}).items()):
@@ -176,6 +187,8 @@ def _evaluate(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
     text = args.positional[0].constant if len(args.positional) == 1 and not args.keywords else None
     first, *inner = text.strip(" \t").split(".") if isinstance(text, str) else [""]
     if not all(name.isidentifier() and not iskeyword(name) for name in (first, *inner)):
+        if isinstance(text, str):
+            _set_names(run, text, v.unseen("what the text that is run here sets is not seen"), node, frame)
         return run.libraries.unread("builtins.eval", args, node, frame)
     found = run.bindings.load(first, frame)
     for name in inner:
@@ -183,11 +196,37 @@ def _evaluate(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
     return found
 
 
+def _set_names(run: Run, text: str, value: Value, node: cst.CSTNode, frame: Frame) -> None:
+    """Gives the value to all that the text sets: names, and what it puts there by their names."""
+    for name in _set_by_text(text):
+        known = (frame.names or {}).get(name, NOTHING)
+        hooks.note_put(run, name, known, value, node)
+        run.bindings.assign(name, v.join(known, value), frame)
+    for name in _put_by_text(text):
+        run.objects.store_attribute(named_modules.told(run, named_modules.MAIN, node), name, value, node)
+
+
+def _put_by_text(text: str) -> Iterator[str]:
+    """The names by which the text may put something into the file: `globals().update(f=worst)`."""
+    try:
+        nodes = list(ast.walk(ast.parse(text.strip())))
+    except (SyntaxError, ValueError):
+        return
+    asked = {n.id for n in nodes if isinstance(n, ast.Name)} | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+    if asked.isdisjoint(_PUTTING):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"\w+", node.value)
+        elif isinstance(node, ast.keyword) and node.arg is not None:
+            yield node.arg
+
+
 def _set_by_text(text: str) -> Iterator[str]:
     """The names of what the text binds or changes."""
     try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except SyntaxError:
+        nodes = list(ast.walk(ast.parse(text.strip())))
+    except (SyntaxError, ValueError):
         return
     for node in nodes:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -252,8 +291,9 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.object.__setattr__": _set_attribute,
     "builtins.type.__setattr__": _set_attribute,
     "builtins.delattr": _delete_attribute,
-    "unittest.mock.patch": _patch,
-    "unittest.mock.patch.object": _patch_object,
+    "builtins.__import__": _named_module,
+    "importlib.import_module": _named_module,
+    "sys.modules.get": _module_if_there,
     "builtins.vars": _namespace,
     "builtins.globals": _namespace,
     "builtins.exec": _execute,
