@@ -17,7 +17,7 @@ from lockstep.data.cuts import note_cut, refuse_cut
 from lockstep.data.leaves import leaves_of, mapped, records_in, rows_of
 from lockstep.data.same_batch import agree_on_rows, is_to_be_checked
 from lockstep.shards import origins
-from lockstep.shards.blocks import blocks_in, indices_of, number_of_samples
+from lockstep.shards.blocks import blocks_in, indices_of
 from lockstep.shards.dealing import dealt, note_cut_of
 from lockstep.shards.repeated import note_possible
 from lockstep.shards.sizes import say_what_it_costs
@@ -45,8 +45,8 @@ def shard_batch(values: tuple[Any, ...], loss: str, whole: Collection[str] = ())
     if leaves and tf.executing_eagerly():
         note_cut_of(min(lengths), loss)
     if leaves:
-        samples = number_of_samples([_rows_of(leaf) for leaf in leaves]) if len(leaves) > 1 else None
-        values = tuple(mapped(value, lambda leaf: _own(leaf, loss, samples), whole) for value in values)
+        together = [_rows_of(leaf) for leaf in leaves]
+        values = tuple(mapped(value, lambda leaf: _own(leaf, loss, together), whole) for value in values)
         note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value, whole)])
     return values[0] if len(values) == 1 else list(values)
 
@@ -73,9 +73,9 @@ def _refuse_tables(record: dict[str, Any]) -> None:
             tf.debugging.assert_equal(other, first, text)
 
 
-def _own(leaf: Any, loss: str, samples: Any) -> Any:
-    """This rank's rows of the leaf; samples: of the batch, None where the leaf is all of it."""
-    rows = rows_of(leaf, _own_rows(_rows_of(leaf), loss, samples))
+def _own(leaf: Any, loss: str, together: list[Any]) -> Any:
+    """This rank's rows of the leaf; `together`: how many rows it and the others have that come together."""
+    rows = rows_of(leaf, _own_rows(_rows_of(leaf), loss, together))
     if isinstance(rows, tf.RaggedTensor):
         return rows.with_flat_values(origins.own(rows.flat_values))
     if isinstance(rows, tf.SparseTensor):
@@ -83,9 +83,9 @@ def _own(leaf: Any, loss: str, samples: Any) -> Any:
     return origins.own(rows) if tf.is_tensor(rows) else rows
 
 
-def _own_rows(rows: Any, loss: str, samples: Any) -> Any:
+def _own_rows(rows: Any, loss: str, together: list[Any]) -> Any:
     """The indices of this rank's rows, of so many."""
-    blocks, block = (rows, 1) if samples is None else blocks_in(rows, samples)
+    blocks, block = blocks_in(rows, together)
     return indices_of(dealt(blocks, loss, backend().rank, backend().size), block)
 
 

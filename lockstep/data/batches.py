@@ -20,7 +20,7 @@ from lockstep.data.leaves import is_dataclass, rows_of, with_fields
 from lockstep.data.random_state import agree_on_dataset_order, agree_on_host_order
 from lockstep.data.same_batch import check, checked
 from lockstep.script.no_rows import allow_no_rows
-from lockstep.shards.blocks import blocks_in, indices_of, number_of_samples
+from lockstep.shards.blocks import blocks_in, indices_of
 from lockstep.shards.dealing import dealt
 from lockstep.shards.repeated import note_possible
 from lockstep.shards.sizes import number_of_shards, say_what_it_costs
@@ -180,8 +180,7 @@ def _own_rows(batch: Any, cut: Cut) -> Any:
         lengths.extend([] if length is None else [length])
 
     _each(batch, note)
-    samples = number_of_samples(lengths) if len(lengths) > 1 else None
-    return _each(batch, lambda component: _rows_of_component(component, cut, samples))
+    return _each(batch, lambda component: _rows_of_component(component, cut, lengths))
 
 
 def _each(batch: Any, function: Callable[[Any], Any]) -> Any:
@@ -210,12 +209,12 @@ def _rows_in(component: Any) -> Any:
     return tf.shape(component)[0] if static is None else int(static)
 
 
-def _rows_of_component(component: Any, cut: Cut, samples: Any) -> Any:
-    """samples: of the batch, None where this is all of it."""
+def _rows_of_component(component: Any, cut: Cut, together: list[Any]) -> Any:
+    """`together`: how many rows the components of the batch have."""
     rows = _rows_in(component)
     if rows is None:
         return component
-    blocks, block = (rows, 1) if samples is None else blocks_in(rows, samples)
+    blocks, block = blocks_in(rows, together)
     part = cut(blocks)
     if isinstance(component, (tf.RaggedTensor, tf.SparseTensor)):
         return rows_of(component, indices_of(part, block))

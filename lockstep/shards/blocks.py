@@ -12,24 +12,31 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-
-def number_of_samples(lengths: Collection[Any]) -> Any:
-    """Of how many samples a batch is whose parts have so many rows, ints or integer tensors: as the shortest has that
-    has any."""
-    if all(isinstance(length, int) for length in lengths):
-        return min(filter(None, lengths), default=1)
-    several = tf.stack([tf.cast(length, tf.int64) for length in lengths])
-    return tf.maximum(tf.reduce_min(tf.where(several > 0, several, several.dtype.max)), 1)
+_UNCLEAR = (
+    "lockstep: a batch has a part of {} rows beside others of {} and of {}, and it cannot be told of which of these it "
+    "has several rows for each; cut the parts that belong together by a call of lockstep.shard_batch of their own"
+)
 
 
-def blocks_in(rows: Any, samples: Any) -> tuple[Any, Any]:
-    """How many blocks are dealt out of so many rows, and how many rows each has."""
-    if isinstance(rows, int) and isinstance(samples, int):
-        return (samples, rows // samples) if rows and rows % samples == 0 else (rows, 1)
+def blocks_in(rows: Any, lengths: Collection[Any]) -> tuple[Any, Any]:
+    """How many blocks are dealt out of so many rows, beside parts of `lengths` rows, ints or integer tensors; and how
+    many rows each has. Raises ValueError, or in a graph InvalidArgumentError, where that cannot be told."""
+    if len(lengths) < 2:
+        return rows, 1
+    if isinstance(rows, int) and all(isinstance(length, int) for length in lengths):
+        dividing = sorted({length for length in lengths if length and rows and rows % length == 0})
+        odd = [length for length in dividing if length % dividing[0]]
+        if odd:
+            raise ValueError(_UNCLEAR.format(rows, dividing[0], odd[0]))
+        return (dividing[0], rows // dividing[0]) if dividing else (rows, 1)
     rows = tf.constant(rows) if isinstance(rows, int) else rows
-    samples = tf.cast(samples, rows.dtype)
-    come_in_blocks = (rows > 0) & (rows % samples == 0)
-    return tf.where(come_in_blocks, samples, rows), tf.where(come_in_blocks, rows // samples, tf.ones_like(rows))
+    several = tf.maximum(tf.stack([tf.cast(length, rows.dtype) for length in lengths]), 1)
+    divides = rows % several == 0
+    blocks = tf.reduce_min(tf.where(divides, several, tf.maximum(rows, 1)))
+    text = _UNCLEAR.format("some", "several", "others")
+    is_clear = tf.debugging.Assert(tf.reduce_all(tf.where(divides, several, blocks) % blocks == 0), [text])
+    with tf.control_dependencies([is_clear] if is_clear is not None else []):
+        return tf.where(rows > 0, blocks, 0), rows // blocks
 
 
 def indices_of(part: slice, block: Any) -> Any:

@@ -270,7 +270,7 @@ class Statements:
             self.body(node.body, frame)
         agreed = list(filter(self.run.may_differ, raising))
         ends = [frame.names, join_names([before, frame.names])]
-        frame.names = self._chosen_names(ends, before, agreed) if agreed else join_names(ends)
+        frame.names = self.chosen_names(ends, before, agreed) if agreed else join_names(ends)
 
     def _try(self, node: cst.Try | cst.TryStar, frame: Frame) -> None:
         before = dict(frame.names or {})
