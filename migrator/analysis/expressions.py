@@ -313,6 +313,8 @@ class Expressions:
         owner, index = self.eval(node.value, frame), self.index(node.slice, frame)
         if owner.only == External("numpy.s_"):
             return index
+        if self._is_own_number(index, node, frame):
+            return v.unseen("which item an object picks by its `__index__` is not seen")
         found = self.run.objects.item(owner, index, node)
         if _picks_one(node, index) and not any(isinstance(atom, Instance) for atom in owner):
             found = v.mapped(found, lambda data: replace(data, item=True) if data.is_replicated else data)
@@ -329,6 +331,12 @@ class Expressions:
         if not self.run.growing.isdisjoint(owner.objects) and self.run.may_differ(index):
             return v.unseen("what this dictionary gives a new key depends on those that it was asked for before")
         return self.run.chosen(found, [self.run.agreed(cst.ensure_type(place, cst.Index).value, index)])
+
+    def _is_own_number(self, index: Value, node: cst.Subscript, frame: Frame) -> bool:
+        """Whether it is an object of the program that says which number it stands for, by what a worker has."""
+        methods = [self.run.classes.method(atom, "__index__") for atom in index if isinstance(atom, Instance)]
+        numbers = [self.run.calls.call(m, Arguments(), node, frame) for m in methods if m is not None]
+        return any(d.needs or not d.is_replicated for number in numbers for d in v.contents(number))
 
     def _between(self, agreed: Sequence[Value], owner: Value, found: Value) -> Value:
         """The part of a list between two places: some of its items, where workers may differ in these."""
