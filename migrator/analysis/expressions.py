@@ -322,12 +322,12 @@ class Expressions:
             return found
         if len(node.slice) > 1:
             return self.run.chosen(found, [index])
-        place = node.slice[0].slice
+        place, site = node.slice[0].slice, Site(node, frame.context)
         if isinstance(place, cst.Slice):
             bounds = [b for b in (place.lower, place.upper, place.step) if b is not None]
-            return self._between([self.run.agreed(b, self.run.seen[b]) for b in bounds], owner, found)
+            return self._between([self.run.agreed(b, self.run.seen[b]) for b in bounds], owner, found, site)
         if self.run.placing.parts.is_slice(index):  # `slice(…)`, of which the numbers are not combined here
-            return self._between([index], owner, found)
+            return self._between([index], owner, found, site)
         if not self.run.growing.isdisjoint(owner.objects) and self.run.may_differ(index):
             return v.unseen("what this dictionary gives a new key depends on those that it was asked for before")
         return self.run.chosen(found, [self.run.agreed(cst.ensure_type(place, cst.Index).value, index)])
@@ -338,13 +338,25 @@ class Expressions:
         numbers = [self.run.calls.call(m, Arguments(), node, frame) for m in methods if m is not None]
         return any(d.needs or not d.is_replicated for number in numbers for d in v.contents(number))
 
-    def _between(self, agreed: Sequence[Value], owner: Value, found: Value) -> Value:
+    def _between(self, agreed: Sequence[Value], owner: Value, found: Value, site: Site) -> Value:
         """The part of a list between two places: some of its items, where workers may differ in these."""
-        if not self.run.in_loss or not any(map(self.run.may_differ, agreed)):
+        if not any(map(self.run.may_differ, agreed)):
             return self.run.chosen(found, agreed)
+        if not self.run.in_loss:
+            return self._as_long_as(agreed, self.run.chosen(found, agreed), site)
         items = self.run.objects.parts(owner)
         some = v.mapped(Value(v.join(Value(items.data), NUMBER).data), lambda d: replace(d, listed=True))
         return self.run.chosen(v.unseen(_PICKED) if items.objects else some, agreed)
+
+    def _as_long_as(self, agreed: Sequence[Value], part: Value, site: Site) -> Value:
+        """The part of lists that is as long as these say: so often a loop over it turns."""
+        lists = [atom for atom in part.objects if isinstance(atom, Container) and atom.kind == "list"]
+        if not lists:
+            return part
+        made = Container("list", site)
+        self.run.heap.store(made, None, v.join_all(self.run.objects.parts(v.of(atom)) for atom in lists))
+        self.run.turns[made] = list(agreed)
+        return Value(part.data, part.objects.difference(lists) | {made})
 
     def index(self, slices: Sequence[cst.SubscriptElement], frame: Frame) -> Value:
         """The index of a subscript; several are a tuple."""
