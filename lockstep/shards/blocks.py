@@ -44,5 +44,5 @@ def indices_of(part: slice, block: Any) -> Any:
     if all(isinstance(number, int) for number in (part.start, part.stop, part.step, block)):
         blocks = np.arange(part.start, part.stop, part.step)
         return (blocks[:, None] * block + np.arange(block)).reshape(-1)
-    blocks = tf.range(part.start, tf.maximum(part.start, part.stop), part.step)  # which may be none
+    blocks = tf.range(part.start, tf.maximum(part.stop, part.start), part.step)  # which may be none
     return tf.reshape(blocks[:, None] * block + tf.range(block), [-1])

@@ -12,7 +12,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Partial
-from migrator.analysis.values import NOTHING, Data, External, Method, Value
+from migrator.analysis.values import NOTHING, Container, Data, External, Method, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -63,19 +63,54 @@ def augment(run: Run, node: cst.AugAssign, before: Value, after: Value, frame: F
     if not isinstance(node.target, cst.Name) or array is None or before.objects or array.rank == 0:
         return
     known = (array.placement, array.needs)
-    if array.constant is NOT_CONSTANT and any((d.placement, d.needs) != known for d in run.objects.leaves(after)):
+    # What a list holds may be known to be changed from the last time that the program was run.
+    is_changed = array.is_replicated and bool(array.needs)
+    is_changed = is_changed or any((d.placement, d.needs) != known for d in run.objects.leaves(after))
+    if array.constant is NOT_CONSTANT and is_changed:
         _note_filled(node.target.value, v.join(before, after), frame)
+        _hold_elsewhere(run, node.target, v.join(before, after), frame)
 
 
 def hold(run: Run, place: cst.BaseExpression, stored: Value, frame: Frame) -> None:
     """Has what is written there, or is a view of an array, hold what was put into it."""
     place = _place_of(run, place)
     if isinstance(place, cst.Name):
-        for name in {name.value for name in in_place.seen_through(run, place)}:
-            run.bindings.change(name, stored, frame)
-            _note_filled(name, stored, frame)
+        run.bindings.change(place.value, stored, frame)
+        _note_filled(place.value, stored, frame)
+        _hold_elsewhere(run, place, stored, frame)
     elif isinstance(place, cst.Attribute):
         run.statements.bind(place, stored, frame)
+    else:
+        _hold_in_parts(run, place, stored, frame)
+
+
+def _hold_elsewhere(run: Run, name: cst.Name, stored: Value, frame: Frame) -> None:
+    """The same of other names that the array has, and of those among which a loop has found it."""
+    last = name
+    for last in in_place.seen_through(run, name):
+        if last.value != name.value:
+            run.bindings.change(last.value, stored, frame)
+            _note_filled(last.value, stored, frame)
+    for owner in run.tree.ancestors(last):
+        if isinstance(owner, cst.For) and any(n.value == last.value for n in run.tree.names_in(owner.target)):
+            _hold_in_parts(run, owner.iter, stored, frame)
+
+
+def _hold_in_parts(run: Run, place: cst.BaseExpression, stored: Value, frame: Frame) -> None:
+    """What is written there is one of several arrays, which are all taken to hold it: `f if slow else g`, `[f, g]`,
+    `part(f)`. What is left of a starred parameter is one that a caller has given."""
+    for name in run.tree.names_in(place):
+        held = run.seen.get(name)
+        if held is None or not run.tree.is_read(name):
+            continue
+        for atom in held.objects:
+            if isinstance(atom, Container) and atom.kind == "list":
+                run.heap.store(atom, None, stored)
+        is_array = held.data is not None and not held.objects and held.data.is_replicated and held.data.rank != 0
+        if held.objects or is_array:
+            _note_filled(name.value, stored, frame)
+        if is_array and held.constant is NOT_CONSTANT:
+            run.bindings.change(name.value, v.join(held, stored), frame)
 
 
 def _note_filled(name: str, stored: Value, frame: Frame) -> None:

@@ -505,7 +505,7 @@ class Calls:
         finally:
             self.run.running.pop()
             inner.has_ended = True
-            self._note_filled(function, args, inner, filled)
+            self._note_filled(function, args, node, inner, filled)
         if inner.names is not None:
             inner.returned = v.join(inner.returned, NONE)
         inner.names = join_names([*inner.ended, inner.names])
@@ -515,16 +515,26 @@ class Calls:
             return v.of(made)
         return inner.returned
 
-    @staticmethod
     def _note_filled(
-        function: Function, args: Arguments, inner: Frame, filled: dict[cst.BaseExpression, Value]
+        self,
+        function: Function,
+        args: Arguments,
+        node: cst.CSTNode,
+        inner: Frame,
+        filled: dict[cst.BaseExpression, Value],
     ) -> None:
-        params = (*function.node.params.posonly_params, *function.node.params.params)
-        for name, stored in inner.filled.items():
-            position = next((i for i, p in enumerate(params) if p.name.value == name), None)
+        params = function.node.params
+        named = (*params.posonly_params, *params.params)
+        starred = (params.star_arg, params.star_kwarg)
+        several = (*named, *params.kwonly_params, *(p for p in starred if isinstance(p, cst.Param)))
+        known = {p.name.value for p in several}
+        for name in known.intersection(inner.filled):
+            position = next((i for i, p in enumerate(named) if p.name.value == name), None)
             place = args.node(name, position)
             if place is not None:
-                filled[place] = stored
+                filled[place] = inner.filled[name]
+            elif args.nodes or args.unpacked:  # a call that the program writes
+                in_place.note_unnamed(self.run, node)
 
     def _bind(self, function: Function, args: Arguments, inner: Frame) -> None:
         params = function.node.params

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _WHY = "rows of the batch are changed in place by their position"
 _BLOCKED = "make a new array of them right before, as in `rows = np.array(rows)`: all rows are put together there"
+_WHY_GIVEN = "this function changes an array that it is given by what a worker has of the batch"
+_UNNAMED = "give the array under its name, so that it is seen which one it is"
 # These make a new array of their first operand; so do all ops of these kinds, unless they are told where to put it.
 _COPIES = frozenset({"numpy", "copy", "astype", "array", "tolist"})
 _MAKES_NEW = (Elementwise, Cast, Makes, Like, Draws, Joins, OneHot, Repeat, Tile, Reduces)
@@ -302,6 +304,11 @@ def _change(run: Run, node: cst.CSTNode, array: cst.BaseExpression | None) -> No
     run.changed[node] = Repair(node, operands, _WHY, run.placing.repairing.blocked or _BLOCKED)
     if source is not None:
         run.lost_at[node].add(run.placing.repairing.unlisted(source))
+
+
+def note_unnamed(run: Run, call: cst.CSTNode) -> None:
+    """Notes that a function changes an array that it is given there, by no name that tells which one it is."""
+    run.changed[call] = Repair(call, frozenset(), _WHY_GIVEN, _UNNAMED)
 
 
 def _origin(run: Run, node: cst.BaseExpression, depth: int) -> cst.BaseExpression | None:

@@ -84,7 +84,7 @@ class Picking:
         for call in self.tree.calls:
             base = call.func.value if isinstance(call.func, cst.Attribute) else call.func
             if call.args and any(calls(v) == "operator.methodcaller" for v in self.resolver.values(call.func)):
-                base = call.args[0].value
+                found.append((call, call.args[0].value))
             if not (self._is_fixed(base) or self.only_tells(call)):
                 found.append((call, base))
         targets: list[tuple[cst.CSTNode, cst.BaseExpression]] = [(t, t) for t, _ in self.tree.item_assignments]

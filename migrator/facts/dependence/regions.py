@@ -110,7 +110,7 @@ class Regions:
             return (parent.body, parent.orelse)
         if isinstance(parent, cst.BooleanOperation) and node is parent.left:
             return (parent.right,)
-        if isinstance(parent, cst.CompFor) and node is parent.iter:
+        if isinstance(parent, cst.CompFor) and node is parent.iter and not _views_dictionary(node):
             inner = (parent.inner_for_in,) if parent.inner_for_in is not None else ()
             return (*made_in_turns(self._comprehension(parent)), *parent.ifs, *inner)
         if isinstance(parent, cst.CompIf):
@@ -349,6 +349,14 @@ class Regions:
         for deleted in self.tree.all_of(cst.Del):
             for part in parts_of_target(deleted.target) if self.tree.contains(body, deleted) else ():
                 yield from dependence.deleted_from(part)
+
+
+def _views_dictionary(node: cst.BaseExpression) -> bool:
+    """`losses.items()`, or a `zip` of it: as many as it has names, whatever is under these."""
+    if not isinstance(node, cst.Call):
+        return False
+    is_view = isinstance(node.func, cst.Attribute) and node.func.attr.value in ("items", "keys", "values")
+    return (is_view and not node.args) or any(_views_dictionary(arg.value) for arg in node.args)
 
 
 def _given(call: cst.Call, name: str, position: int) -> list[cst.Arg]:
