@@ -472,8 +472,8 @@ def shard_batch(*values: Any, loss: str = "mean", whole: Sequence[str] = ()) -> 
 
     values: what shard_arrays takes, and tensors in a tf.function; with the global batch's m rows along the first axis,
     the same on all workers. One value comes back alone, several as a list; None passes through. Several batches may
-    come together whose m differ: what has k times the rows of the shortest, such as labels laid out in one row, is
-    dealt out in blocks of k, so that a sample's rows stay together; all else by itself.
+    come together whose m differ: what has k times the rows of another, such as labels laid out in one row, is dealt
+    out in blocks of k, so that a sample's rows stay together; all else by itself.
     whole: the names of entries of dicts, and of fields of dataclasses, named tuples and namespaces, that are not one of
     m rows each, such as a number for the whole batch or a table of the classes: they stay as they are. Texts stay, too.
     loss: how the loss puts the rows together: "mean", "sum" (also a sum that is divided by a constant), or "gather" (it
@@ -483,10 +483,10 @@ def shard_batch(*values: Any, loss: str = "mean", whole: Sequence[str] = ()) -> 
     equal shards, gcd(m, N) of them, and several workers compute the same shard: only so is the mean over the workers
     that over the batch.
 
-    Raises ValueError for another loss, for what was cut before, and for a dict, dataclass, named tuple or namespace
-    whose entries have unequally many rows; TypeError for what has no rows; and outside of tf.function MismatchError,
-    with the line, when the workers hold other batches: a checksum of some rows is compared in the first calls, and then
-    now and then.
+    Raises ValueError for another loss, for what was cut before, where it cannot be told to which of two others a part
+    belongs, and for a dict, dataclass, named tuple or namespace whose entries have unequally many rows; TypeError for
+    what has no rows; and outside of tf.function MismatchError, with the line, when the workers hold other batches: a
+    checksum of some rows is compared in the first calls, and then now and then.
     """
     _check_loss(loss)
     if size() == 1:

@@ -533,8 +533,13 @@ class Calls:
             place = args.node(name, position)
             if place is not None:
                 filled[place] = inner.filled[name]
-            elif args.nodes or args.unpacked:  # a call that the program writes
+            elif args.nodes or args.unpacked or self._is_written(function, node):
                 in_place.note_unnamed(self.run, node)
+
+    def _is_written(self, function: Function, node: cst.CSTNode) -> bool:
+        """Whether the program calls the function there, and not a library that is called."""
+        called = self.run.seen.get(node.func, NOTHING) if isinstance(node, cst.Call) else NOTHING
+        return any(isinstance(atom, Function) and atom.node is function.node for atom in called)
 
     def _bind(self, function: Function, args: Arguments, inner: Frame) -> None:
         params = function.node.params

@@ -20,6 +20,7 @@ from migrator.facts.decisions.taped_losses import TapedLosses
 from migrator.facts.objects.datasets import is_dataset
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Result, Value, is_call_of
+from migrator.facts.program.syntax import asks_for_items
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.randomness.draws import draws
 
@@ -66,7 +67,7 @@ def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses
     for node in _gone_through(tree, resolver):
         if losses.number_of_items(node) is not None:
             locality.hold_all(node)
-        elif isinstance(node, cst.Call) and _is_asked_for_items(node):
+        elif isinstance(node, cst.Call) and asks_for_items(node):
             held = cst.ensure_type(node.func, cst.Attribute).value
             if losses.is_batch_of_parts(held):
                 locality.hold_all(node)
@@ -95,12 +96,6 @@ def _gone_through(tree: Tree, resolver: Resolver) -> Iterator[cst.BaseExpression
         yield node
         if isinstance(node, cst.Call) and set(resolver.values(node.func)) & _ITERATING:
             queue += [arg.value for arg in node.args if not arg.star]
-
-
-def _is_asked_for_items(call: cst.Call) -> bool:
-    """`losses.items()`"""
-    func = call.func
-    return isinstance(func, cst.Attribute) and not call.args and func.attr.value in ("items", "values", "keys")
 
 
 def _is_rest(held: cst.BaseExpression, node: cst.CSTNode, tree: Tree) -> bool:

@@ -17,7 +17,7 @@ from migrator.facts.dependence.picking import Picking
 from migrator.facts.dependence.unseen_choices import UnseenChoice, UnseenChoices
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal
-from migrator.facts.program.syntax import argument, made_in_turns, parts_of_target
+from migrator.facts.program.syntax import argument, asks_for_items, made_in_turns, parts_of_target
 from migrator.facts.program.tree import Binding, Tree, semantic_children
 from migrator.facts.training.sites import Training
 from migrator.records import dataclass
@@ -355,8 +355,7 @@ def _views_dictionary(node: cst.BaseExpression) -> bool:
     """`losses.items()`, or a `zip` of it: as many as it has names, whatever is under these."""
     if not isinstance(node, cst.Call):
         return False
-    is_view = isinstance(node.func, cst.Attribute) and node.func.attr.value in ("items", "keys", "values")
-    return (is_view and not node.args) or any(_views_dictionary(arg.value) for arg in node.args)
+    return asks_for_items(node) or any(_views_dictionary(arg.value) for arg in node.args)
 
 
 def _given(call: cst.Call, name: str, position: int) -> list[cst.Arg]:

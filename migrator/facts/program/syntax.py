@@ -162,6 +162,12 @@ def stands_alone(expression: str) -> bool:
         return False
 
 
+def asks_for_items(call: cst.Call) -> bool:
+    """`losses.items()`"""
+    func = call.func
+    return isinstance(func, cst.Attribute) and not call.args and func.attr.value in ("items", "values", "keys")
+
+
 def made_in_turns(comprehension: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
     """What a comprehension makes in each turn: an item, or a key and a value."""
     if isinstance(comprehension, cst.DictComp):
